@@ -2,4 +2,7 @@
 
 mod fingerprint;
 
-pub use fingerprint::{Comparison, Fingerprint, ProfileId, RequestIdentity};
+pub use fingerprint::{
+    Comparison, Fingerprint, Fingerprinter, PointerRule, Profile, ProfileBuilder, ProfileError, ProfileId,
+    RequestFingerprint, RequestIdentity, RequestParts,
+};

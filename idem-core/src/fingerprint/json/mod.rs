@@ -1,0 +1,9 @@
+//! JSON: one spelling for each value.
+
+mod arrange;
+mod number;
+mod scope;
+mod string;
+mod transcribe;
+
+pub(super) use transcribe::canonical;
