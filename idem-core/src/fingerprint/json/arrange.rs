@@ -8,7 +8,14 @@ use core::ops::Range;
 #[derive(Default)]
 pub(super) struct Arrangement {
     objects: Vec<Shuffled>,
-    segments: Vec<Range<usize>>,
+    segments: Vec<Segment>,
+}
+
+/// A member as it stands in the transcript.
+pub(super) struct Segment {
+    pub(super) span: Range<usize>,
+    /// Whether an object inside it must be put in order too.
+    pub(super) nested: bool,
 }
 
 /// One object: where its members stand, and which segments take their place.
@@ -35,8 +42,13 @@ impl Arrangement {
         self.segments.truncate(mark.segments);
     }
 
+    /// The number of objects that must be put in order, so far.
+    pub(super) fn objects(&self) -> usize {
+        self.objects.len()
+    }
+
     /// Says that these segments, in this order, are the members of the object whose opening brace starts `span`.
-    pub(super) fn shuffle(&mut self, span: Range<usize>, members: impl Iterator<Item = Range<usize>>) {
+    pub(super) fn shuffle(&mut self, span: Range<usize>, members: impl Iterator<Item = Segment>) {
         let first = self.segments.len();
         self.segments.extend(members);
         self.objects.push(Shuffled { span, segments: first..self.segments.len() });
@@ -60,7 +72,11 @@ impl Arrangement {
         while let Some(object) = self.next_object(at).filter(|object| object.span.start < stretch.end) {
             out.extend_from_slice(&transcript[at..=object.span.start]);
             for segment in &self.segments[object.segments.clone()] {
-                self.copy(transcript, segment.clone(), out);
+                if segment.nested {
+                    self.copy(transcript, segment.span.clone(), out);
+                } else {
+                    out.extend_from_slice(&transcript[segment.span.clone()]);
+                }
             }
             at = object.span.end;
         }

@@ -12,9 +12,11 @@
 //! Each value says by its first byte what it is and by itself where it ends, so two documents that differ never share
 //! a spelling.
 
+use core::cmp::Ordering;
+
 use super::super::encode::put_length;
 use super::super::members::Members;
-use super::arrange::{Arrangement, Mark};
+use super::arrange::{Arrangement, Mark, Segment};
 use super::scope::{Pointers, Scope};
 use super::{number, string};
 
@@ -56,9 +58,35 @@ struct Transcriber<'a> {
 /// Where a member stands in the transcript: the tag of its name, the end mark of its name, the end of its value. A
 /// member that does not count ends where it starts; its name stays for finding duplicates.
 struct Member {
+    /// The first bytes of the name as one number: most names differ there, and comparing it costs no look at the bytes.
+    prefix: u64,
     start: usize,
     name_end: usize,
     end: usize,
+    /// Whether an object inside the value must be put in order.
+    nested: bool,
+}
+
+impl Member {
+    fn name<'t>(&self, transcript: &'t [u8]) -> &'t [u8] {
+        &transcript[self.start + 1..self.name_end]
+    }
+
+    fn cmp_names(&self, other: &Self, transcript: &[u8]) -> Ordering {
+        self.prefix.cmp(&other.prefix).then_with(|| self.name(transcript).cmp(other.name(transcript)))
+    }
+}
+
+/// The first eight bytes, zeros for what is missing. Numbers that differ are in the order of the names they stand for.
+fn prefix(name: &[u8]) -> u64 {
+    match name.first_chunk() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => {
+            let mut first = [0; 8];
+            first[..name.len()].copy_from_slice(name);
+            u64::from_be_bytes(first)
+        }
+    }
 }
 
 /// Whether anything of a value counts.
@@ -115,7 +143,10 @@ impl Transcriber<'_> {
                 }
                 self.string()?;
                 let name_end = self.out.len() - 1;
-                in_place &= self.follows_last_member(first, start..name_end);
+                let objects = self.arrangement.objects();
+                let prefix = prefix(&self.out[start + 1..name_end]);
+                let mut member = Member { prefix, start, name_end, end: start, nested: false };
+                in_place &= self.follows_last_member(first, &member);
                 self.skip_whitespace();
                 if !self.next_is(b':') {
                     return None;
@@ -133,8 +164,11 @@ impl Transcriber<'_> {
                         value_kept
                     }
                 };
-                let end = if value_kept { self.out.len() } else { start };
-                self.open_members.push(Member { start, name_end, end });
+                if value_kept {
+                    member.end = self.out.len();
+                    member.nested = self.arrangement.objects() > objects;
+                }
+                self.open_members.push(member);
 
                 self.skip_whitespace();
                 if self.next_is(b'}') {
@@ -226,10 +260,10 @@ impl Transcriber<'_> {
     }
 
     /// Whether a member's name comes after the one before it. Equal names are left for the sort to find.
-    fn follows_last_member(&self, first: usize, name: core::ops::Range<usize>) -> bool {
+    fn follows_last_member(&self, first: usize, member: &Member) -> bool {
         match self.open_members[first..].last() {
             None => true,
-            Some(last) => self.out[last.start..last.name_end] < self.out[name],
+            Some(last) => last.cmp_names(member, &self.out) == Ordering::Less,
         }
     }
 
@@ -237,12 +271,12 @@ impl Transcriber<'_> {
     fn sort_members(&mut self, brace: usize, first: usize) -> Option<()> {
         let out = &self.out;
         let members = &mut self.open_members[first..];
-        let name = |member: &Member| &out[member.start..member.name_end];
-        members.sort_unstable_by(|a, b| name(a).cmp(name(b)));
-        if members.windows(2).any(|pair| name(&pair[0]) == name(&pair[1])) {
+        members.sort_unstable_by(|a, b| a.cmp_names(b, out));
+        if members.windows(2).any(|pair| pair[0].cmp_names(&pair[1], out) == Ordering::Equal) {
             return None;
         }
-        self.arrangement.shuffle(brace..out.len(), members.iter().map(|member| member.start..member.end));
+        let segments = members.iter().map(|member| Segment { span: member.start..member.end, nested: member.nested });
+        self.arrangement.shuffle(brace..out.len(), segments);
         Some(())
     }
 

@@ -1,0 +1,203 @@
+use core::fmt;
+use core::future::Future;
+use core::pin::{Pin, pin};
+use core::task::Poll;
+use core::time::Duration;
+
+use futures_util::future::{Either, select};
+
+use super::bounded::poll_once;
+use super::settle::Settling;
+use super::{Event, Idempotency, Running, Timer};
+use crate::{Change, Epoch, Fingerprint, Guard, InPlaceOfMine, NewRecord, Replaced, ScopedKey, Settlement, Token};
+
+/// One execution of an operation, holding its key.
+///
+/// The attempt goes through [`drive`](Self::drive), which keeps the lease alive, to [`settle`](Self::settle).
+///
+/// Dropped before that, it keeps its claim: a future that was dropped proves nothing about what it did. The claim is
+/// then abandoned once its lease is over, and the policy decides.
+pub struct Attempt<T: Timer> {
+    idem: Idempotency<T>,
+    running: Running,
+    held: Option<Held>,
+    lease_clock: Option<LeaseClock<T>>,
+}
+
+/// What makes the claim the attempt's own.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub(super) token: Token,
+    pub(super) fingerprint: Fingerprint,
+}
+
+/// Rings when the lease is as good as over. Started before the write that grants the lease is sent, so that the
+/// store, whose clock counts, never ends the lease first.
+pub(super) type LeaseClock<T> = Pin<Box<<T as Timer>::Sleep>>;
+
+/// What became of [`Attempt::settle`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The record says it.
+    Done,
+    /// The key was another attempt's. What goes out to the client instead.
+    LeaseLost(InPlaceOfMine),
+    /// The store did not take it. The claim stays, and the write is tried again in the background.
+    Owed,
+    /// There was no record to settle: the attempt ran unprotected.
+    Unprotected,
+}
+
+impl<T: Timer> Attempt<T> {
+    pub(super) fn new(idem: Idempotency<T>, key: ScopedKey, epoch: Epoch, held: Option<(Held, LeaseClock<T>)>) -> Self {
+        let (held, lease_clock) = held.unzip();
+        Self { idem, running: Running::new(key, epoch), held, lease_clock }
+    }
+
+    /// What the handler gets to see.
+    #[must_use]
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// Whether a record protects this attempt. False only where the policy runs operations while the store is down.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Runs the handler, and renews the lease while it runs: every third of the lease, up to the policy's ceiling.
+    ///
+    /// The handler is signalled through [`Running::lost`] when a renewal finds the key taken, or when none was
+    /// acknowledged for so long that the lease is as good as over. It is never stopped.
+    ///
+    /// Handler and renewals share one task: a handler that blocks its thread blocks its renewals.
+    ///
+    /// # Cost
+    ///
+    /// Nothing for a handler that is done at its first poll; one store call per third of a lease after that.
+    ///
+    /// # Cancellation
+    ///
+    /// The claim stays, and is abandoned once its lease is over.
+    pub async fn drive<F: Future>(&mut self, handler: F) -> F::Output {
+        let mut handler = pin!(handler);
+        if let Poll::Ready(output) = poll_once(handler.as_mut()).await {
+            return output;
+        }
+        let (Some(held), Some(lease_clock)) = (self.held, self.lease_clock.take()) else {
+            return handler.await;
+        };
+        let renewals = pin!(self.keep_alive(held, lease_clock));
+        match select(handler, renewals).await {
+            Either::Left((output, _)) => output,
+            Either::Right(((), handler)) => handler.await,
+        }
+    }
+
+    /// Renews until the key is lost or the ceiling is reached.
+    async fn keep_alive(&self, held: Held, mut lease_clock: LeaseClock<T>) {
+        let settings = &*self.idem.settings;
+        let policy = &settings.policy;
+        let (timer, lease) = (&settings.timer, policy.lease());
+        let renewal = Change::Renew { lease, retention: policy.unsettled_retention() };
+        let call_timeout = settings.call_timeout.min(lease / 3);
+        let mut ceiling = pin!(timer.sleep(policy.ceiling()));
+        let mut pause = lease / 3;
+        loop {
+            let due = {
+                let due = pin!(self.ringing(&mut lease_clock, timer.sleep(pause)));
+                matches!(select(due, ceiling.as_mut()).await, Either::Left(_))
+            };
+            if !due {
+                break;
+            }
+            let next_clock = self.idem.lease_clock();
+            let call = settings.store.replace(self.running.key(), Guard::Owner(held.token), &renewal);
+            let call = self.idem.bounded_by(call_timeout, call);
+            pause = match self.ringing(&mut lease_clock, call).await {
+                Ok(Replaced::Done(_)) => {
+                    lease_clock = next_clock;
+                    lease / 3
+                }
+                Ok(Replaced::Lost(_)) => {
+                    if self.running.signal_lost() {
+                        settings.observer.observe(self.running.key(), &Event::LeaseLost);
+                    }
+                    return;
+                }
+                Err(_) => SHORTEST_PAUSE.max(lease / 12),
+            };
+        }
+        // No renewal any more: the lease runs out, and the handler has to know.
+        if !self.running.is_lost() {
+            lease_clock.await;
+            self.fall_silent();
+        }
+    }
+
+    /// Waits for `what`, and signals the handler should the lease clock ring meanwhile. An attempt that was signalled
+    /// goes on renewing: as long as nobody has taken the key, that keeps a second run away.
+    async fn ringing<F: Future>(&self, lease_clock: &mut LeaseClock<T>, what: F) -> F::Output {
+        let what = pin!(what);
+        if self.running.is_lost() {
+            return what.await;
+        }
+        match select(what, lease_clock.as_mut()).await {
+            Either::Left((output, _)) => output,
+            Either::Right(((), what)) => {
+                self.fall_silent();
+                what.await
+            }
+        }
+    }
+
+    fn fall_silent(&self) {
+        if self.running.signal_lost() {
+            self.idem.settings.observer.observe(self.running.key(), &Event::LeaseSilent);
+        }
+    }
+
+    /// Writes the outcome. Takes `&self`, so that a caller may settle again after [`Settled::Owed`]; the same
+    /// settlement twice is done once.
+    ///
+    /// # Outcomes
+    ///
+    /// See [`Settled`]. A store that fails is no outcome of the operation: the claim stays, the client gets the
+    /// handler's answer, and the write is owed.
+    ///
+    /// # Cost
+    ///
+    /// One store call; after a lost lease two or three.
+    ///
+    /// # Cancellation
+    ///
+    /// The write is owed and goes on in the background.
+    pub async fn settle(&self, settlement: Settlement) -> Settled {
+        let Some(held) = self.held else { return Settled::Unprotected };
+        let retention = self.idem.settings.policy.retention();
+        let record = NewRecord::settled(held.fingerprint, held.token, self.running.epoch(), settlement, retention);
+        Settling::new(&self.idem, self.running.key(), record).settle().await
+    }
+}
+
+/// The shortest pause between two renewals that fail.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+
+impl<T: Timer> Idempotency<T> {
+    /// Starts the clock of a lease that is about to be asked for. A tenth of the lease is left for clocks that run
+    /// at different speeds, and for the handler to react.
+    pub(super) fn lease_clock(&self) -> LeaseClock<T> {
+        let lease = self.settings.policy.lease();
+        Box::pin(self.settings.timer.sleep(lease - lease / 10))
+    }
+}
+
+impl<T: Timer> fmt::Debug for Attempt<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("running", &self.running)
+            .field("protected", &self.is_protected())
+            .finish_non_exhaustive()
+    }
+}
