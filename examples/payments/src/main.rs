@@ -1,0 +1,3 @@
+//! Under construction.
+
+fn main() {}
