@@ -50,6 +50,10 @@ impl Arrangement {
     /// Says that these segments, in this order, are the members of the object whose opening brace starts `span`.
     pub(super) fn shuffle(&mut self, span: Range<usize>, members: impl Iterator<Item = Segment>) {
         let first = self.segments.len();
+        if self.segments.capacity() == 0 {
+            self.segments.reserve(64);
+            self.objects.reserve(16);
+        }
         self.segments.extend(members);
         self.objects.push(Shuffled { span, segments: first..self.segments.len() });
     }

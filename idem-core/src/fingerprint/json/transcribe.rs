@@ -35,8 +35,9 @@ pub(in super::super) fn canonical(body: &[u8], members: &Members) -> Option<Vec<
     let mut transcriber = Transcriber {
         source: body,
         at: 0,
-        out: Vec::with_capacity(body.len() + 16),
-        open_members: Vec::new(),
+        // Numbers of one digit, the worst case, grow by half.
+        out: Vec::with_capacity(body.len() + body.len() / 2 + 16),
+        open_members: Vec::with_capacity(32),
         arrangement: Arrangement::default(),
         pointers: Pointers::new(members),
     };
@@ -81,11 +82,7 @@ impl Member {
 fn prefix(name: &[u8]) -> u64 {
     match name.first_chunk() {
         Some(first) => u64::from_be_bytes(*first),
-        None => {
-            let mut first = [0; 8];
-            first[..name.len()].copy_from_slice(name);
-            u64::from_be_bytes(first)
-        }
+        None => (0..8).fold(0, |prefix, at| prefix << 8 | u64::from(name.get(at).copied().unwrap_or(0))),
     }
 }
 
