@@ -14,8 +14,8 @@ pub(super) struct Arrangement {
 /// A member as it stands in the transcript.
 pub(super) struct Segment {
     pub(super) span: Range<usize>,
-    /// Whether an object inside it must be put in order too.
-    pub(super) nested: bool,
+    /// Which of the shuffled objects inside the member's object are inside the member.
+    pub(super) objects: Range<usize>,
 }
 
 /// One object: where its members stand, and which segments take their place.
@@ -23,6 +23,8 @@ struct Shuffled {
     /// From the opening brace to before the closing one.
     span: Range<usize>,
     segments: Range<usize>,
+    /// How many shuffled objects are inside this one.
+    inside: usize,
 }
 
 /// A place to go back to when what was read since does not count.
@@ -47,15 +49,12 @@ impl Arrangement {
         self.objects.len()
     }
 
-    /// Says that these segments, in this order, are the members of the object whose opening brace starts `span`.
-    pub(super) fn shuffle(&mut self, span: Range<usize>, members: impl Iterator<Item = Segment>) {
+    /// Says that these segments, in this order, are the members of the object whose opening brace starts `span`, and
+    /// that `inside` objects inside it have been shuffled before.
+    pub(super) fn shuffle(&mut self, span: Range<usize>, inside: usize, members: impl Iterator<Item = Segment>) {
         let first = self.segments.len();
-        if self.segments.capacity() == 0 {
-            self.segments.reserve(64);
-            self.objects.reserve(16);
-        }
         self.segments.extend(members);
-        self.objects.push(Shuffled { span, segments: first..self.segments.len() });
+        self.objects.push(Shuffled { span, segments: first..self.segments.len(), inside });
     }
 
     /// Puts all members in their places.
@@ -63,31 +62,33 @@ impl Arrangement {
         if self.objects.is_empty() {
             return transcript;
         }
-        self.objects.sort_unstable_by_key(|object| object.span.start);
+        // From the order in which objects end to the order in which they start: each is followed by those inside it.
+        // The stable sort finds the runs that are there.
+        self.objects.sort_by_key(|object| object.span.start);
         let mut out = Vec::with_capacity(transcript.len());
-        self.copy(&transcript, 0..transcript.len(), &mut out);
+        self.copy(&transcript, 0..transcript.len(), 0..self.objects.len(), &mut out);
         out
     }
 
-    /// Copies a stretch of the transcript, members in order. Recursion goes as deep as objects are nested, which the
-    /// reader has bounded.
-    fn copy(&self, transcript: &[u8], stretch: Range<usize>, out: &mut Vec<u8>) {
+    /// Copies a stretch of the transcript that holds these objects. Recursion goes as deep as objects are nested, which
+    /// the reader has bounded.
+    fn copy(&self, transcript: &[u8], stretch: Range<usize>, objects: Range<usize>, out: &mut Vec<u8>) {
         let mut at = stretch.start;
-        while let Some(object) = self.next_object(at).filter(|object| object.span.start < stretch.end) {
+        let mut next = objects.start;
+        while next < objects.end {
+            let object = &self.objects[next];
+            next += 1;
             out.extend_from_slice(&transcript[at..=object.span.start]);
-            for segment in &self.segments[object.segments.clone()] {
-                if segment.nested {
-                    self.copy(transcript, segment.span.clone(), out);
+            for Segment { span, objects } in &self.segments[object.segments.clone()] {
+                if objects.is_empty() {
+                    out.extend_from_slice(&transcript[span.clone()]);
                 } else {
-                    out.extend_from_slice(&transcript[segment.span.clone()]);
+                    self.copy(transcript, span.clone(), next + objects.start..next + objects.end, out);
                 }
             }
             at = object.span.end;
+            next += object.inside;
         }
         out.extend_from_slice(&transcript[at..stretch.end]);
-    }
-
-    fn next_object(&self, at: usize) -> Option<&Shuffled> {
-        self.objects.get(self.objects.partition_point(|object| object.span.start < at))
     }
 }

@@ -13,7 +13,13 @@ const MACHINE_DIGITS: usize = 36;
 /// Writes the number at the start of `source`, and gives its length; `None` if RFC 8259 has no such number.
 pub(super) fn transcribe(source: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let number = Number::parse(source)?;
-    number.write(out);
+    match number.integer {
+        // Most numbers are written as we write them.
+        [.., b'1'..=b'9'] if number.fraction.is_empty() && number.exponent.is_empty() => {
+            out.extend_from_slice(&source[..number.length]);
+        }
+        _ => number.write(out),
+    }
     out.push(NUMBER_END);
     Some(number.length)
 }
@@ -58,17 +64,18 @@ impl<'a> Number<'a> {
     }
 
     fn write(&self, out: &mut Vec<u8>) {
-        let fraction = trim_end(self.fraction);
         let mut integer = self.integer;
-        let mut shift = -(fraction.len() as i128);
+        let mut fraction = trim_end(self.fraction);
+        // The power of ten that the digits are multiplied by, but for the exponent: one of the two is zero.
+        let (mut zeros, decimals) = (0, fraction.len());
         if fraction.is_empty() {
             integer = trim_end(integer);
-            shift = (self.integer.len() - integer.len()) as i128;
+            zeros = self.integer.len() - integer.len();
         }
         if integer == b"0" {
             integer = &[];
+            fraction = trim_start(fraction);
         }
-        let fraction = if integer.is_empty() { trim_start(fraction) } else { fraction };
         if integer.is_empty() && fraction.is_empty() {
             out.push(b'0');
             return;
@@ -79,21 +86,30 @@ impl<'a> Number<'a> {
         }
         out.extend_from_slice(integer);
         out.extend_from_slice(fraction);
-        self.write_exponent(shift, out);
-    }
-
-    fn write_exponent(&self, shift: i128, out: &mut Vec<u8>) {
         let exponent = trim_start(self.exponent);
-        if exponent.len() > MACHINE_DIGITS {
-            write_long_exponent(self.exponent_negative, exponent, shift, out);
-            return;
-        }
-        let magnitude = exponent.iter().fold(0, |value, digit| value * 10 + i128::from(digit - b'0'));
-        let sum = if self.exponent_negative { shift - magnitude } else { shift + magnitude };
-        if sum != 0 {
+        if !exponent.is_empty() {
+            write_sum(self.exponent_negative, exponent, zeros as i128 - decimals as i128, out);
+        } else if decimals > 0 {
+            out.extend_from_slice(b"e-");
+            write_digits(decimals as u128, out);
+        } else if zeros > 0 {
             out.push(b'e');
-            write_integer(sum, out);
+            write_digits(zeros as u128, out);
         }
+    }
+}
+
+/// Writes the exponent `exponent + shift`.
+fn write_sum(negative: bool, exponent: &[u8], shift: i128, out: &mut Vec<u8>) {
+    if exponent.len() > MACHINE_DIGITS {
+        write_long_sum(negative, exponent, shift, out);
+        return;
+    }
+    let magnitude = exponent.iter().fold(0, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let sum = if negative { shift - magnitude } else { shift + magnitude };
+    if sum != 0 {
+        out.extend_from_slice(if sum < 0 { b"e-".as_slice() } else { b"e" });
+        write_digits(sum.unsigned_abs(), out);
     }
 }
 
@@ -101,7 +117,7 @@ impl<'a> Number<'a> {
 ///
 /// The shift counts digits of the body, so it is smaller than any exponent that comes here: the sign stays, and the sum
 /// is not zero.
-fn write_long_exponent(negative: bool, exponent: &[u8], shift: i128, out: &mut Vec<u8>) {
+fn write_long_sum(negative: bool, exponent: &[u8], shift: i128, out: &mut Vec<u8>) {
     out.push(b'e');
     if negative {
         out.push(b'-');
@@ -153,12 +169,13 @@ fn subtract(out: &mut Vec<u8>, start: usize, amount: u128) {
     }
 }
 
-fn write_integer(value: i128, out: &mut Vec<u8>) {
-    if value < 0 {
-        out.push(b'-');
+fn write_digits(value: u128, out: &mut Vec<u8>) {
+    if value < 10 {
+        out.push(ascii_digit(value));
+        return;
     }
     let start = out.len();
-    let mut rest = value.unsigned_abs();
+    let mut rest = value;
     while rest > 0 {
         out.push(ascii_digit(rest % 10));
         rest /= 10;

@@ -13,6 +13,7 @@
 //! a spelling.
 
 use core::cmp::Ordering;
+use core::ops::Range;
 
 use super::super::encode::put_length;
 use super::super::members::Members;
@@ -64,8 +65,8 @@ struct Member {
     start: usize,
     name_end: usize,
     end: usize,
-    /// Whether an object inside the value must be put in order.
-    nested: bool,
+    /// Which of the shuffled objects of the document are inside the value.
+    objects: Range<usize>,
 }
 
 impl Member {
@@ -78,12 +79,18 @@ impl Member {
     }
 }
 
-/// The first eight bytes, zeros for what is missing. Numbers that differ are in the order of the names they stand for.
-fn prefix(name: &[u8]) -> u64 {
-    match name.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => (0..8).fold(0, |prefix, at| prefix << 8 | u64::from(name.get(at).copied().unwrap_or(0))),
+/// The first eight bytes of a name, zeros for what is missing. Numbers that differ are in the order of their names.
+fn prefix(transcript: &[u8], name: Range<usize>) -> u64 {
+    if let Some(first) = transcript[name.clone()].first_chunk() {
+        return u64::from_be_bytes(*first);
     }
+    // The last bytes of the transcript end with the name: what stands before it is shifted out.
+    let missing = 8 * (8 - name.len());
+    let last = transcript[..name.end].last_chunk().map_or_else(
+        || transcript[name].iter().fold(0, |prefix, byte| prefix << 8 | u64::from(*byte)),
+        |last| u64::from_be_bytes(*last),
+    );
+    if missing == 64 { 0 } else { last << missing }
 }
 
 /// Whether anything of a value counts.
@@ -102,6 +109,8 @@ impl Transcriber<'_> {
         (self.at == self.source.len()).then_some(())
     }
 
+    /// Inlined into its callers, so that a scalar costs no call: objects and arrays are calls of their own.
+    #[inline(always)]
     fn value(&mut self, depth: usize, scope: Scope) -> Option<Kept> {
         match self.source.get(self.at)? {
             b'"' => self.string()?,
@@ -124,9 +133,11 @@ impl Transcriber<'_> {
         !matches!(scope, Scope::Partly { .. }) || self.pointers.keeps_the_way()
     }
 
+    #[inline(never)]
     fn object(&mut self, depth: usize, scope: Scope) -> Option<Kept> {
         let brace = self.out.len();
         let first = self.open_members.len();
+        let objects = self.arrangement.objects();
         let mut kept = self.keeps_itself(scope);
         let mut in_place = true;
         self.out.push(b'{');
@@ -141,8 +152,8 @@ impl Transcriber<'_> {
                 self.string()?;
                 let name_end = self.out.len() - 1;
                 let objects = self.arrangement.objects();
-                let prefix = prefix(&self.out[start + 1..name_end]);
-                let mut member = Member { prefix, start, name_end, end: start, nested: false };
+                let prefix = prefix(&self.out, start + 1..name_end);
+                let mut member = Member { prefix, start, name_end, end: start, objects: objects..objects };
                 in_place &= self.follows_last_member(first, &member);
                 self.skip_whitespace();
                 if !self.next_is(b':') {
@@ -163,7 +174,7 @@ impl Transcriber<'_> {
                 };
                 if value_kept {
                     member.end = self.out.len();
-                    member.nested = self.arrangement.objects() > objects;
+                    member.objects.end = self.arrangement.objects();
                 }
                 self.open_members.push(member);
 
@@ -178,13 +189,14 @@ impl Transcriber<'_> {
             }
         }
         if !in_place {
-            self.sort_members(brace, first)?;
+            self.sort_members(brace, first, objects)?;
         }
         self.open_members.truncate(first);
         self.out.push(b'}');
         Some(kept)
     }
 
+    #[inline(never)]
     fn array(&mut self, depth: usize, scope: Scope) -> Option<Kept> {
         let mut kept = self.keeps_itself(scope);
         // Of an array that only some elements are selected of, the others leave no trace, so those need their index.
@@ -230,6 +242,7 @@ impl Transcriber<'_> {
     }
 
     /// Reads a value under a scope of its own, and takes back what was written if nothing of it counts.
+    #[inline(never)]
     fn part(&mut self, depth: usize, scope: Scope) -> Option<Kept> {
         let mark = self.mark();
         let kept = self.value(depth, scope)? && scope != Scope::LeftOut;
@@ -265,22 +278,28 @@ impl Transcriber<'_> {
     }
 
     /// Sorts the members of the innermost object; `None` if two have one name.
-    fn sort_members(&mut self, brace: usize, first: usize) -> Option<()> {
+    #[inline(never)]
+    fn sort_members(&mut self, brace: usize, first: usize, objects: usize) -> Option<()> {
         let out = &self.out;
         let members = &mut self.open_members[first..];
         members.sort_unstable_by(|a, b| a.cmp_names(b, out));
         if members.windows(2).any(|pair| pair[0].cmp_names(&pair[1], out) == Ordering::Equal) {
             return None;
         }
-        let segments = members.iter().map(|member| Segment { span: member.start..member.end, nested: member.nested });
-        self.arrangement.shuffle(brace..out.len(), segments);
+        let segments = members.iter().map(|member| Segment {
+            span: member.start..member.end,
+            objects: member.objects.start - objects..member.objects.end - objects,
+        });
+        self.arrangement.shuffle(brace..out.len(), self.arrangement.objects() - objects, segments);
         Some(())
     }
 
     fn skip_whitespace(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.source.get(self.at) {
-            self.at += 1;
+        let mut at = self.at;
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.source.get(at) {
+            at += 1;
         }
+        self.at = at;
     }
 
     /// Steps over the byte if it is next.
