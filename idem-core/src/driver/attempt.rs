@@ -1,8 +1,9 @@
 use core::fmt;
-use core::future::Future;
+use core::future::{Future, pending, poll_fn};
 use core::pin::{Pin, pin};
-use core::task::Poll;
+use core::task::{Poll, ready};
 use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{Either, select};
 
@@ -21,7 +22,7 @@ pub struct Attempt<T: Timer> {
     idem: Idempotency<T>,
     running: Running,
     held: Option<Held>,
-    lease_clock: Option<LeaseClock<T>>,
+    clocks: Mutex<Clocks<T>>,
 }
 
 /// What makes the claim the attempt's own.
@@ -34,6 +35,16 @@ pub(super) struct Held {
 /// Rings when the lease is as good as over. Started before the write that grants the lease is sent, so that the
 /// store, whose clock counts, never ends the lease first.
 pub(super) type LeaseClock<T> = Pin<Box<<T as Timer>::Sleep>>;
+
+/// What limits the attempt. Behind a lock, because a `Sleep` need not be `Sync` and an attempt is: only one task ever
+/// drives it.
+struct Clocks<T: Timer> {
+    /// `None` once it has rung, and for an attempt without a claim.
+    lease: Option<LeaseClock<T>>,
+    /// Started by the first handler that has to wait.
+    ceiling: Option<Pin<Box<T::Sleep>>>,
+    ceiling_reached: bool,
+}
 
 /// What became of [`Attempt::settle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +61,9 @@ pub enum Settled {
 
 impl<T: Timer> Attempt<T> {
     pub(super) fn new(idem: Idempotency<T>, key: ScopedKey, epoch: Epoch, held: Option<(Held, LeaseClock<T>)>) -> Self {
-        let (held, lease_clock) = held.unzip();
-        Self { idem, running: Running::new(key, epoch), held, lease_clock }
+        let (held, lease) = held.unzip();
+        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false });
+        Self { idem, running: Running::new(key, epoch), held, clocks }
     }
 
     /// What the handler gets to see.
@@ -71,7 +83,8 @@ impl<T: Timer> Attempt<T> {
     /// The handler is signalled through [`Running::lost`] when a renewal finds the key taken, or when none was
     /// acknowledged for so long that the lease is as good as over. It is never stopped.
     ///
-    /// Handler and renewals share one task: a handler that blocks its thread blocks its renewals.
+    /// Handler and renewals share one task: a handler that blocks its thread blocks its renewals. An attempt may be
+    /// driven again, through the next step of one operation.
     ///
     /// # Cost
     ///
@@ -80,44 +93,40 @@ impl<T: Timer> Attempt<T> {
     /// # Cancellation
     ///
     /// The claim stays, and is abandoned once its lease is over.
-    pub async fn drive<F: Future>(&mut self, handler: F) -> F::Output {
+    pub async fn drive<F: Future>(&self, handler: F) -> F::Output {
         let mut handler = pin!(handler);
         if let Poll::Ready(output) = poll_once(handler.as_mut()).await {
             return output;
         }
-        let (Some(held), Some(lease_clock)) = (self.held, self.lease_clock.take()) else {
-            return handler.await;
-        };
-        let renewals = pin!(self.keep_alive(held, lease_clock));
-        match select(handler, renewals).await {
+        let Some(held) = self.held else { return handler.await };
+        match select(handler, pin!(self.keep_alive(held))).await {
             Either::Left((output, _)) => output,
             Either::Right(((), handler)) => handler.await,
         }
     }
 
     /// Renews until the key is lost or the ceiling is reached.
-    async fn keep_alive(&self, held: Held, mut lease_clock: LeaseClock<T>) {
+    async fn keep_alive(&self, held: Held) {
         let settings = &*self.idem.settings;
         let policy = &settings.policy;
         let (timer, lease) = (&settings.timer, policy.lease());
         let renewal = Change::Renew { lease, retention: policy.unsettled_retention() };
         let call_timeout = settings.call_timeout.min(lease / 3);
-        let mut ceiling = pin!(timer.sleep(policy.ceiling()));
+        let mut ceiling = pin!(self.ceiling());
         let mut pause = lease / 3;
         loop {
             let due = {
-                let due = pin!(self.ringing(&mut lease_clock, timer.sleep(pause)));
+                let due = pin!(self.ringing(timer.sleep(pause)));
                 matches!(select(due, ceiling.as_mut()).await, Either::Left(_))
             };
             if !due {
                 break;
             }
-            let next_clock = self.idem.lease_clock();
+            let clock = self.idem.lease_clock();
             let call = settings.store.replace(self.running.key(), Guard::Owner(held.token), &renewal);
-            let call = self.idem.bounded_by(call_timeout, call);
-            pause = match self.ringing(&mut lease_clock, call).await {
+            pause = match self.ringing(self.idem.bounded_by(call_timeout, call)).await {
                 Ok(Replaced::Done(_)) => {
-                    lease_clock = next_clock;
+                    self.clocks().lease = Some(clock);
                     lease / 3
                 }
                 Ok(Replaced::Lost(_)) => {
@@ -130,26 +139,51 @@ impl<T: Timer> Attempt<T> {
             };
         }
         // No renewal any more: the lease runs out, and the handler has to know.
-        if !self.running.is_lost() {
-            lease_clock.await;
-            self.fall_silent();
-        }
+        self.ringing(pending::<()>()).await;
     }
 
     /// Waits for `what`, and signals the handler should the lease clock ring meanwhile. An attempt that was signalled
     /// goes on renewing: as long as nobody has taken the key, that keeps a second run away.
-    async fn ringing<F: Future>(&self, lease_clock: &mut LeaseClock<T>, what: F) -> F::Output {
-        let what = pin!(what);
-        if self.running.is_lost() {
-            return what.await;
-        }
-        match select(what, lease_clock.as_mut()).await {
+    async fn ringing<F: Future>(&self, what: F) -> F::Output {
+        match select(pin!(what), pin!(self.lease_over())).await {
             Either::Left((output, _)) => output,
             Either::Right(((), what)) => {
                 self.fall_silent();
                 what.await
             }
         }
+    }
+
+    /// Completes once, when the lease clock rings.
+    async fn lease_over(&self) {
+        poll_fn(|context| {
+            let mut clocks = self.clocks();
+            let Some(clock) = &mut clocks.lease else { return Poll::Pending };
+            ready!(clock.as_mut().poll(context));
+            clocks.lease = None;
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Completes once the ceiling is reached, and at once from then on.
+    async fn ceiling(&self) {
+        poll_fn(|context| {
+            let settings = &*self.idem.settings;
+            let mut clocks = self.clocks();
+            if !clocks.ceiling_reached {
+                let start = || Box::pin(settings.timer.sleep(settings.policy.ceiling()));
+                ready!(clocks.ceiling.get_or_insert_with(start).as_mut().poll(context));
+                clocks.ceiling_reached = true;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Two sleeps and a flag stay usable whatever panicked while they were locked.
+    fn clocks(&self) -> MutexGuard<'_, Clocks<T>> {
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn fall_silent(&self) {

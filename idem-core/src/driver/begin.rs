@@ -1,3 +1,4 @@
+use core::fmt;
 use core::pin::pin;
 use core::time::Duration;
 
@@ -13,7 +14,6 @@ use crate::{
 };
 
 /// What a request may do.
-#[derive(Debug)]
 pub enum Begin<T: Timer> {
     /// Run the handler: the key is claimed.
     Run(Attempt<T>),
@@ -21,6 +21,16 @@ pub enum Begin<T: Timer> {
     Replay(Answer),
     /// Refuse.
     Refuse(Refusal),
+}
+
+impl<T: Timer> fmt::Debug for Begin<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Run(attempt) => f.debug_tuple("Run").field(attempt).finish(),
+            Self::Replay(answer) => f.debug_tuple("Replay").field(answer).finish(),
+            Self::Refuse(refusal) => f.debug_tuple("Refuse").field(refusal).finish(),
+        }
+    }
 }
 
 /// What a request could do right now; nothing was claimed.

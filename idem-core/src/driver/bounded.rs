@@ -1,9 +1,9 @@
-use core::future::Future;
+use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::Poll;
 use core::time::Duration;
 
-use futures_util::future::{Either, poll_fn, select};
+use futures_util::future::{Either, select};
 
 use super::{Idempotency, Timer};
 use crate::{Certainty, StoreError, StoreErrorKind};

@@ -24,7 +24,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often a claim that is to be released may be missing before that is believed: its write may still be under way.
-const LOOKS_AT_VACANCY: u32 = 3;
+/// With the pauses above, six looks take 6.3 s.
+const LOOKS_AT_VACANCY: u32 = 6;
 
 /// A settled record that its store has not acknowledged.
 pub(super) struct OwedWrite {

@@ -112,7 +112,7 @@ impl<T: Timer> Idempotency<T> {
             Some(value) => Outcome::Replayed(value),
             None => Outcome::Refused(Refusal::RecordUnreadable(Unreadable::Corrupt)),
         };
-        let mut attempt = match self.begin(key, request).await? {
+        let attempt = match self.begin(key, request).await? {
             Begin::Run(attempt) => attempt,
             Begin::Replay(answer) => return Ok(replayed(answer)),
             Begin::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),

@@ -1,0 +1,173 @@
+//! Begin: who may run, and what becomes of a claim whose answer is lost.
+
+use idem_core::{Begin, Certainty, Epoch, Refusal, Settled, Settlement, State, StoreErrorKind};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{
+    Fault, Faulty, LEASE, Op, SECOND, Told, key, other_request, relaxed, request, spawning, strict, value,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_fresh_key_runs_with_one_store_call_and_its_retry_replays_with_one() {
+    let store = Faulty::new();
+    let idem = strict(&store);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    assert_eq!(attempt.running().epoch(), Epoch::FIRST);
+    assert_eq!(attempt.settle(Settlement::Completed(value("paid"))).await, Settled::Done);
+    assert_eq!((store.calls(Op::Claim), store.calls(Op::Settle), store.calls(Op::Find)), (1, 1, 0));
+
+    let Begin::Replay(answer) = idem.begin(&key(), &request()).await.unwrap() else { panic!("completed") };
+    assert_eq!(answer, value("paid"));
+    assert_eq!((store.calls(Op::Claim), store.calls(Op::Find)), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_request_under_the_key_is_refused_in_flight_and_afterwards() {
+    let store = Faulty::new();
+    let idem = strict(&store);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    let refused = idem.begin(&key(), &other_request()).await.unwrap();
+    assert!(matches!(refused, Begin::Refuse(Refusal::KeyReused)), "{refused:?}");
+    attempt.settle(Settlement::Completed(value("paid"))).await;
+    let refused = idem.begin(&key(), &other_request()).await.unwrap();
+    assert!(matches!(refused, Begin::Refuse(Refusal::KeyReused)), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_reply_was_lost_finds_its_own_token_and_runs() {
+    for lost in [Fault::LostReply, Fault::LostRequest] {
+        let store = Faulty::new();
+        store.next(Op::Claim, [lost]);
+        let idem = spawning(strict(&store));
+        let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("{lost:?}: its own") };
+        assert_eq!(attempt.running().epoch(), Epoch::FIRST);
+        assert_eq!(attempt.settle(Settlement::Completed(value("paid"))).await, Settled::Done);
+        assert_eq!(idem.owed_writes(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_whose_reply_was_lost_finds_its_own_token_and_runs() {
+    let store = Faulty::new();
+    let idem = spawning(relaxed(&store));
+    drop(idem.begin(&key(), &request()).await.unwrap());
+    sleep(LEASE).await;
+    store.next(Op::Claim, [Fault::Late(SECOND / 100), Fault::LostReply]);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("abandoned") };
+    assert_eq!(attempt.running().epoch(), Epoch::from_number(2));
+    assert_eq!(attempt.settle(Settlement::Completed(value("paid"))).await, Settled::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_given_up_is_released_in_the_background_and_its_key_runs() {
+    let store = Faulty::new();
+    store.always(Op::Claim, Fault::HangsAfter);
+    let idem = spawning(strict(&store));
+    let error = idem.begin(&key(), &request()).await.unwrap_err();
+    assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Unavailable, Certainty::Unknown));
+    assert_eq!(store.state().await, Some(State::InProgress), "the claim stands although nobody runs it");
+    store.heal();
+    sleep(SECOND).await;
+    assert_eq!(store.state().await, Some(State::Released));
+    assert_eq!(idem.owed_writes(), 0);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("released") };
+    assert_eq!(attempt.running().epoch(), Epoch::from_number(2), "released is vacant that remembers the epoch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_lands_after_it_was_given_up_is_released_all_the_same() {
+    let store = Faulty::new();
+    store.next(Op::Claim, [Fault::LandsAfter(3 * SECOND)]);
+    store.always(Op::Claim, Fault::NotWritten);
+    let idem = spawning(strict(&store)).call_timeout(SECOND);
+    idem.begin(&key(), &request()).await.unwrap_err();
+    store.heal();
+    assert_eq!(store.state().await, None, "it is still under way");
+    sleep(10 * SECOND).await;
+    assert_eq!(store.state().await, Some(State::Released));
+    assert_eq!(idem.owed_writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_race_sees_the_winner() {
+    let store = Faulty::new();
+    let idem = relaxed(&store);
+    drop(idem.begin(&key(), &request()).await.unwrap());
+    sleep(LEASE).await;
+    // The loser has seen the abandoned claim; before its takeover arrives, the winner has taken over and completed.
+    store.next(Op::Claim, [Fault::Late(SECOND / 100), Fault::Late(2 * SECOND)]);
+    let loser = tokio::spawn({
+        let idem = relaxed(&store);
+        async move { idem.begin(&key(), &request()).await.unwrap() }
+    });
+    sleep(SECOND).await;
+    let Begin::Run(winner) = idem.begin(&key(), &request()).await.unwrap() else { panic!("abandoned") };
+    winner.settle(Settlement::Completed(value("paid"))).await;
+    let Begin::Replay(answer) = loser.await.unwrap() else { panic!("the winner has completed") };
+    assert_eq!(answer, value("paid"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_certainly_down_refuses_under_strict_and_runs_unprotected_under_relaxed() {
+    let store = Faulty::new();
+    let told = Told::default();
+    store.always(Op::Claim, Fault::NotWritten);
+    let error = strict(&store).observe(told.clone()).begin(&key(), &request()).await.unwrap_err();
+    assert_eq!(error.certainty(), Certainty::NotWritten);
+    assert_eq!(told.all(), [""; 0]);
+
+    let idem = relaxed(&store).observe(told.clone());
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("relaxed") };
+    assert!(!attempt.is_protected());
+    assert_eq!(attempt.running().epoch(), Epoch::UNPROTECTED);
+    assert_eq!(attempt.settle(Settlement::Completed(value("liked"))).await, Settled::Unprotected);
+    assert_eq!(told.all(), ["ran unprotected"]);
+    assert_eq!(store.state().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn relaxed_does_not_run_while_its_own_claim_may_stand() {
+    let store = Faulty::new();
+    store.next(Op::Claim, [Fault::LostReply]);
+    store.always(Op::Claim, Fault::NotWritten);
+    let idem = spawning(relaxed(&store));
+    let error = idem.begin(&key(), &request()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    store.heal();
+    sleep(SECOND).await;
+    assert_eq!(store.state().await, Some(State::Released));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_is_an_error_within_the_call_timeout() {
+    let store = Faulty::new();
+    store.always(Op::Claim, Fault::HangsBefore);
+    let idem = spawning(strict(&store)).call_timeout(2 * SECOND);
+    let start = Instant::now();
+    let error = idem.begin(&key(), &request()).await.unwrap_err();
+    assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Unavailable, Certainty::Unknown));
+    assert!(start.elapsed() <= 7 * SECOND, "three calls of 2 s and two short waits: {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_claim_is_refused_under_strict_and_taken_over_under_relaxed() {
+    let store = Faulty::new();
+    drop(strict(&store).begin(&key(), &request()).await.unwrap());
+    sleep(LEASE - SECOND).await;
+    let refused = strict(&store).begin(&key(), &request()).await.unwrap();
+    assert!(matches!(refused, Begin::Refuse(Refusal::InProgress { retry_after }) if retry_after == SECOND));
+    sleep(SECOND).await;
+    let refused = strict(&store).begin(&key(), &request()).await.unwrap();
+    assert!(matches!(refused, Begin::Refuse(Refusal::OutcomeUnknown)));
+    let Begin::Run(attempt) = relaxed(&store).begin(&key(), &request()).await.unwrap() else { panic!("rerun") };
+    assert_eq!(attempt.running().epoch(), Epoch::from_number(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unsettled_claim_outlives_the_retention() {
+    let store = Faulty::new();
+    drop(strict(&store).begin(&key(), &request()).await.unwrap());
+    sleep(6 * 24 * 3600 * SECOND).await;
+    let refused = strict(&store).begin(&key(), &request()).await.unwrap();
+    assert!(matches!(refused, Begin::Refuse(Refusal::OutcomeUnknown)), "{refused:?}");
+}
