@@ -1,5 +1,7 @@
 //! The protocol's tables, read from `testdata/`, against every situation there is.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use std::time::Duration;
 
 use bytes::Bytes;

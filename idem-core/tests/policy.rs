@@ -1,5 +1,7 @@
 //! Policies: presets, and nothing clamped in silence.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use std::time::Duration;
 
 use idem_core::policy::{LONGEST_DURATION, SHORTEST_LEASE};

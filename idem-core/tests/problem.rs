@@ -1,5 +1,7 @@
 //! Refusals as problem details: status, type and members of every row.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use std::time::Duration;
 
 use idem_core::{Certainty, KeyError, Problem, Refusal, StoreError, StoreErrorKind, Unreadable};

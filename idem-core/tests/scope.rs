@@ -1,5 +1,7 @@
 //! Scopes never meet, whatever their parts contain.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use idem_core::key::{KeyFormat, LONGEST_KEY};
 use idem_core::scope::LONGEST_NAME;
 use idem_core::{IdempotencyKey, Principal, Route, ScopeError, ScopedKey};

@@ -1,5 +1,7 @@
 //! The stored bytes: they come back as they went in, or not at all.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use bytes::Bytes;
 use idem_core::wire::FORMAT_VERSION;
 use idem_core::{Answer, Epoch, Fingerprint, Header, ProfileId, Record, Response, State, Token, Unreadable};

@@ -35,23 +35,24 @@ impl HmacKey {
 }
 
 /// A digest on its way.
+#[derive(Clone)]
 pub(super) enum Hasher {
     Plain(Sha256),
-    Keyed(Box<Hmac<Sha256>>),
+    Keyed(Hmac<Sha256>),
 }
 
 impl Hasher {
     pub(super) fn new(key: Option<&HmacKey>) -> Self {
         match key {
             None => Self::Plain(Sha256::new()),
-            Some(key) => Self::Keyed(Box::new(key.state.clone())),
+            Some(key) => Self::Keyed(key.state.clone()),
         }
     }
 
     pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Plain(hasher) => Digest::update(hasher, bytes),
-            Self::Keyed(hasher) => Mac::update(hasher.as_mut(), bytes),
+            Self::Keyed(hasher) => Mac::update(hasher, bytes),
         }
     }
 

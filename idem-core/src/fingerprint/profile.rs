@@ -66,6 +66,8 @@ struct Settings {
     id: ProfileId,
     members: Members,
     key: Option<HmacKey>,
+    /// Has taken in what every digest under this profile starts with.
+    started: Hasher,
 }
 
 /// Why a profile cannot be made.
@@ -120,7 +122,10 @@ impl Profile {
 
     fn new(members: Members, key: Option<HmacKey>) -> Self {
         let id = profile_id(&members, key.as_ref());
-        Self { settings: Arc::new(Settings { id, members, key }) }
+        let mut started = Hasher::new(key.as_ref());
+        started.update(REQUEST_DOMAIN);
+        started.update(&id.to_bits().to_be_bytes());
+        Self { settings: Arc::new(Settings { id, members, key, started }) }
     }
 
     /// Hashes a request whose surroundings are encoded already.
@@ -131,15 +136,13 @@ impl Profile {
             None => (BodyKind::Raw.tag(), body),
         };
 
-        let mut prefix = Vec::with_capacity(REQUEST_DOMAIN.len() + 32 + head.len());
-        prefix.extend_from_slice(REQUEST_DOMAIN);
-        prefix.extend_from_slice(&self.settings.id.to_bits().to_be_bytes());
-        put_bytes(&mut prefix, head);
-        prefix.push(tag);
-        put_length(&mut prefix, content.len());
+        let mut frame = Vec::with_capacity(32 + head.len());
+        put_bytes(&mut frame, head);
+        frame.push(tag);
+        put_length(&mut frame, content.len());
 
-        let mut hasher = Hasher::new(self.settings.key.as_ref());
-        hasher.update(&prefix);
+        let mut hasher = self.settings.started.clone();
+        hasher.update(&frame);
         hasher.update(content);
         Fingerprint::from_parts(self.settings.id, hasher.finish())
     }

@@ -12,16 +12,28 @@ const MACHINE_DIGITS: usize = 36;
 
 /// Writes the number at the start of `source`, and gives its length; `None` if RFC 8259 has no such number.
 pub(super) fn transcribe(source: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    let number = Number::parse(source)?;
-    match number.integer {
-        // Most numbers are written as we write them.
-        [.., b'1'..=b'9'] if number.fraction.is_empty() && number.exponent.is_empty() => {
-            out.extend_from_slice(&source[..number.length]);
-        }
-        _ => number.write(out),
+    if let Some(length) = transcribe_plain(source, out) {
+        return Some(length);
     }
+    let number = Number::parse(source)?;
+    number.write(out);
     out.push(NUMBER_END);
     Some(number.length)
+}
+
+/// Writes an integer that is spelled as we spell it, as most are.
+fn transcribe_plain(source: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+    let sign = usize::from(source[0] == b'-');
+    let digits = source[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length = sign + digits;
+    let leads = source.get(sign)? != &b'0';
+    let ends = !matches!(source.get(length), Some(b'.' | b'e' | b'E'));
+    if leads && ends && digits > 0 && source[length - 1] != b'0' {
+        out.extend_from_slice(&source[..length]);
+        out.push(NUMBER_END);
+        return Some(length);
+    }
+    None
 }
 
 struct Number<'a> {

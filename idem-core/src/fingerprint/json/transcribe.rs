@@ -38,7 +38,7 @@ pub(in super::super) fn canonical(body: &[u8], members: &Members) -> Option<Vec<
         at: 0,
         // Numbers of one digit, the worst case, grow by half.
         out: Vec::with_capacity(body.len() + body.len() / 2 + 16),
-        open_members: Vec::with_capacity(32),
+        open_members: Vec::with_capacity(16),
         arrangement: Arrangement::default(),
         pointers: Pointers::new(members),
     };
