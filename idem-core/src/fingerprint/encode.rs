@@ -32,3 +32,19 @@ pub(super) fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 fn low_seven_bits(value: usize) -> u8 {
     u8::try_from(value & 0x7f).expect("seven bits fit a byte")
 }
+
+/// Appends a stretch of `whole`, in copies of fixed length where it is short and what follows it may be read too.
+///
+/// A copy of fixed length is two instructions, one of unknown length is a call; most of what is copied here is shorter
+/// than 32 bytes.
+#[inline]
+pub(super) fn put_stretch(out: &mut Vec<u8>, whole: &[u8], stretch: core::ops::Range<usize>) {
+    let length = stretch.end - stretch.start;
+    match whole.get(stretch.start..stretch.start + 32) {
+        Some(chunk) if length <= 32 => {
+            out.extend_from_slice(chunk);
+            out.truncate(out.len() - (32 - length));
+        }
+        _ => out.extend_from_slice(&whole[stretch]),
+    }
+}

@@ -1,4 +1,70 @@
 //! What makes two requests the same request.
+//!
+//! A client that never saw the answer sends its request again, and not always byte for byte: a mobile client builds the
+//! body anew, with its members in another order. A client with a mistake sends another request under the same key, and
+//! must not get the answer to the first. The fingerprint tells the two apart: equal for every spelling of one request,
+//! different for every other.
+//!
+//! # What is inside
+//!
+//! Method, path and query as they came; the media type without its parameters; the content coding; and the body, read as
+//! its media type says. Every field is written behind its length, so that none runs into the next.
+//!
+//! | body | what counts |
+//! |---|---|
+//! | `application/json`, any `…/…+json` | the values. Numbers are exact decimals of any size, never rounded: `1`, `1.0` and `10e-1` are one number, `9007199254740993` and `9007199254740992` are two |
+//! | `application/x-www-form-urlencoded` | the decoded pairs, in their order |
+//! | `multipart/*` | headers and bytes of each part, in their order |
+//! | anything else, and every body with a `Content-Encoding` | the bytes |
+//!
+//! # What is ignored
+//!
+//! In JSON: the order of members, white space between tokens, and how strings and numbers are spelled. Strings are
+//! compared as they are, without Unicode normalisation, and `null` is not absent. In multipart: the boundary, what stands
+//! before the first and after the last, and the case and order of header names. In a `Content-Type`: its parameters.
+//! Beyond that a [`Profile`] ignores what it is told to, such as a client's clock or a trace id.
+//!
+//! # What falls back to its bytes
+//!
+//! A body that cannot be read in one way only counts byte by byte, marked as such: it never equals one that could be
+//! read, and an honest retry of the same bytes still matches. That is JSON that is not RFC 8259 in UTF-8, or has a name
+//! twice in one object (also in what is ignored), a lone surrogate, or more than 128 levels; a form with a broken escape;
+//! and multipart that is not RFC 2046, with more than 32 headers on a part, or with two names for one part. Refusing
+//! such bodies is for whoever parses them.
+//!
+//! # Changing a profile
+//!
+//! A record carries the [`ProfileId`] that it was written under, and a request is compared under that profile. So a
+//! changed profile goes live together with the one before it, as [`Fingerprinter::previous`], which stays for one
+//! retention: by then no record names it any more. Without it, a retry of a request from before the change cannot be
+//! compared and is refused.
+//!
+//! # Keyed hashes
+//!
+//! A digest of a body with few possible values, such as a vote, can be guessed back by whoever reads the store.
+//! [`ProfileBuilder::hmac`] hashes with a secret. Its key id is part of the profile, so rotating the secret is a change of
+//! profile like any other.
+//!
+//! # Example
+//!
+//! ```
+//! use idem_core::{Comparison, Fingerprinter, Profile, RequestIdentity, RequestParts};
+//!
+//! fn payment(body: &'static str) -> RequestParts<'static> {
+//!     RequestParts::new("POST", "/payments", body).content_type(b"application/json".as_slice())
+//! }
+//!
+//! let profile = Profile::builder().ignore(["/sent_at"]).build()?;
+//! let fingerprinter = Fingerprinter::new(profile);
+//! let recorded = fingerprinter.fingerprint(payment(r#"{"amount": 12.50, "to": "Zo\u00eb", "sent_at": 1}"#)).fingerprint();
+//!
+//! let retry = fingerprinter.fingerprint(payment(r#"{"sent_at":2,"to":"Zoë","amount":12.5}"#));
+//! let mistake = fingerprinter.fingerprint(payment(r#"{"amount": 125.0, "to": "Zoë", "sent_at": 1}"#));
+//!
+//! assert_eq!(retry.compare(&recorded), Comparison::Same);
+//! assert_eq!(mistake.compare(&recorded), Comparison::Differs);
+//! # Ok::<(), idem_core::ProfileError>(())
+//! ```
 
 mod body;
 mod encode;

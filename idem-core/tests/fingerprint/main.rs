@@ -1,5 +1,6 @@
 //! What counts as the same request, asked through the public interface.
 
+mod documents;
 mod form;
 mod json;
 mod json_hostile;

@@ -2,10 +2,11 @@
 
 use core::ops::Range;
 
+use super::super::encode::put_stretch;
+
 /// The objects whose members must move, found while the document is transcribed in the order of its source.
 ///
 /// Nothing moves until the whole document is read: then every byte is copied once, however deep it is nested.
-#[derive(Default)]
 pub(super) struct Arrangement {
     objects: Vec<Shuffled>,
     segments: Vec<Segment>,
@@ -35,6 +36,15 @@ pub(super) struct Mark {
 }
 
 impl Arrangement {
+    /// Room for a payment with its items, in allocations that the allocator keeps at hand.
+    pub(super) fn new() -> Self {
+        Self { objects: Vec::with_capacity(16), segments: Vec::with_capacity(32) }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rewind(Mark { objects: 0, segments: 0 });
+    }
+
     pub(super) fn mark(&self) -> Mark {
         Mark { objects: self.objects.len(), segments: self.segments.len() }
     }
@@ -78,10 +88,10 @@ impl Arrangement {
         while next < objects.end {
             let object = &self.objects[next];
             next += 1;
-            out.extend_from_slice(&transcript[at..=object.span.start]);
+            put_stretch(out, transcript, at..object.span.start + 1);
             for Segment { span, objects } in &self.segments[object.segments.clone()] {
                 if objects.is_empty() {
-                    out.extend_from_slice(&transcript[span.clone()]);
+                    put_stretch(out, transcript, span.clone());
                 } else {
                     self.copy(transcript, span.clone(), next + objects.start..next + objects.end, out);
                 }
@@ -89,6 +99,6 @@ impl Arrangement {
             at = object.span.end;
             next += object.inside;
         }
-        out.extend_from_slice(&transcript[at..stretch.end]);
+        put_stretch(out, transcript, at..stretch.end);
     }
 }

@@ -1,6 +1,7 @@
 //! JSON: one spelling for each value.
 
 mod arrange;
+mod member;
 mod number;
 mod scope;
 mod string;

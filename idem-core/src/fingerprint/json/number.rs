@@ -4,6 +4,8 @@
 //! `12.50` is `125e-2`, `1500` is `15e2`, `7` is `7`, and every zero is `0`. The exponent is a number of its own and is
 //! never expanded, so `1e999999999` costs what its eleven characters cost.
 
+use super::super::encode::put_stretch;
+
 /// Ends a number in the canonical spelling.
 const NUMBER_END: u8 = b';';
 
@@ -12,28 +14,16 @@ const MACHINE_DIGITS: usize = 36;
 
 /// Writes the number at the start of `source`, and gives its length; `None` if RFC 8259 has no such number.
 pub(super) fn transcribe(source: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    if let Some(length) = transcribe_plain(source, out) {
-        return Some(length);
-    }
     let number = Number::parse(source)?;
-    number.write(out);
+    match number.integer {
+        // Most integers are spelled as we spell them.
+        [.., b'1'..=b'9'] if number.fraction.is_empty() && number.exponent.is_empty() => {
+            put_stretch(out, source, 0..number.length);
+        }
+        _ => number.write(source, out),
+    }
     out.push(NUMBER_END);
     Some(number.length)
-}
-
-/// Writes an integer that is spelled as we spell it, as most are.
-fn transcribe_plain(source: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    let sign = usize::from(source[0] == b'-');
-    let digits = source[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let length = sign + digits;
-    let leads = source.get(sign)? != &b'0';
-    let ends = !matches!(source.get(length), Some(b'.' | b'e' | b'E'));
-    if leads && ends && digits > 0 && source[length - 1] != b'0' {
-        out.extend_from_slice(&source[..length]);
-        out.push(NUMBER_END);
-        return Some(length);
-    }
-    None
 }
 
 struct Number<'a> {
@@ -75,7 +65,7 @@ impl<'a> Number<'a> {
         Some(Self { negative, integer, fraction, exponent_negative, exponent, length: at })
     }
 
-    fn write(&self, out: &mut Vec<u8>) {
+    fn write(&self, source: &[u8], out: &mut Vec<u8>) {
         let mut integer = self.integer;
         let mut fraction = trim_end(self.fraction);
         // The power of ten that the digits are multiplied by, but for the exponent: one of the two is zero.
@@ -96,8 +86,12 @@ impl<'a> Number<'a> {
         if self.negative {
             out.push(b'-');
         }
-        out.extend_from_slice(integer);
-        out.extend_from_slice(fraction);
+        let start = usize::from(self.negative);
+        put_stretch(out, source, start..start + integer.len());
+        if !fraction.is_empty() {
+            let end = start + self.integer.len() + 1 + decimals;
+            put_stretch(out, source, end - fraction.len()..end);
+        }
         let exponent = trim_start(self.exponent);
         if !exponent.is_empty() {
             write_sum(self.exponent_negative, exponent, zeros as i128 - decimals as i128, out);

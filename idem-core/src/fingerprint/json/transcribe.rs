@@ -12,12 +12,10 @@
 //! Each value says by its first byte what it is and by itself where it ends, so two documents that differ never share
 //! a spelling.
 
-use core::cmp::Ordering;
-use core::ops::Range;
-
 use super::super::encode::put_length;
 use super::super::members::Members;
 use super::arrange::{Arrangement, Mark, Segment};
+use super::member::{Member, order};
 use super::scope::{Pointers, Scope};
 use super::{number, string};
 
@@ -39,7 +37,7 @@ pub(in super::super) fn canonical(body: &[u8], members: &Members) -> Option<Vec<
         // Numbers of one digit, the worst case, grow by half.
         out: Vec::with_capacity(body.len() + body.len() / 2 + 16),
         open_members: Vec::with_capacity(16),
-        arrangement: Arrangement::default(),
+        arrangement: Arrangement::new(),
         pointers: Pointers::new(members),
     };
     transcriber.document()?;
@@ -57,42 +55,6 @@ struct Transcriber<'a> {
     pointers: Pointers<'a>,
 }
 
-/// Where a member stands in the transcript: the tag of its name, the end mark of its name, the end of its value. A
-/// member that does not count ends where it starts; its name stays for finding duplicates.
-struct Member {
-    /// The first bytes of the name as one number: most names differ there, and comparing it costs no look at the bytes.
-    prefix: u64,
-    start: usize,
-    name_end: usize,
-    end: usize,
-    /// Which of the shuffled objects of the document are inside the value.
-    objects: Range<usize>,
-}
-
-impl Member {
-    fn name<'t>(&self, transcript: &'t [u8]) -> &'t [u8] {
-        &transcript[self.start + 1..self.name_end]
-    }
-
-    fn cmp_names(&self, other: &Self, transcript: &[u8]) -> Ordering {
-        self.prefix.cmp(&other.prefix).then_with(|| self.name(transcript).cmp(other.name(transcript)))
-    }
-}
-
-/// The first eight bytes of a name, zeros for what is missing. Numbers that differ are in the order of their names.
-fn prefix(transcript: &[u8], name: Range<usize>) -> u64 {
-    if let Some(first) = transcript[name.clone()].first_chunk() {
-        return u64::from_be_bytes(*first);
-    }
-    // The last bytes of the transcript end with the name: what stands before it is shifted out.
-    let missing = 8 * (8 - name.len());
-    let last = transcript[..name.end].last_chunk().map_or_else(
-        || transcript[name].iter().fold(0, |prefix, byte| prefix << 8 | u64::from(*byte)),
-        |last| u64::from_be_bytes(*last),
-    );
-    if missing == 64 { 0 } else { last << missing }
-}
-
 /// Whether anything of a value counts.
 type Kept = bool;
 
@@ -103,7 +65,7 @@ impl Transcriber<'_> {
         let kept = self.value(0, root)?;
         if !kept {
             self.out.clear();
-            self.arrangement = Arrangement::default();
+            self.arrangement.clear();
         }
         self.skip_whitespace();
         (self.at == self.source.len()).then_some(())
@@ -152,8 +114,7 @@ impl Transcriber<'_> {
                 self.string()?;
                 let name_end = self.out.len() - 1;
                 let objects = self.arrangement.objects();
-                let prefix = prefix(&self.out, start + 1..name_end);
-                let mut member = Member { prefix, start, name_end, end: start, objects: objects..objects };
+                let mut member = Member::new(&self.out, start..name_end, objects);
                 in_place &= self.follows_last_member(first, &member);
                 self.skip_whitespace();
                 if !self.next_is(b':') {
@@ -271,26 +232,25 @@ impl Transcriber<'_> {
 
     /// Whether a member's name comes after the one before it. Equal names are left for the sort to find.
     fn follows_last_member(&self, first: usize, member: &Member) -> bool {
-        match self.open_members[first..].last() {
-            None => true,
-            Some(last) => last.cmp_names(member, &self.out) == Ordering::Less,
-        }
+        self.open_members[first..].last().is_none_or(|last| last.is_before(member, &self.out))
     }
 
     /// Sorts the members of the innermost object; `None` if two have one name.
     #[inline(never)]
     fn sort_members(&mut self, brace: usize, first: usize, objects: usize) -> Option<()> {
-        let out = &self.out;
-        let members = &mut self.open_members[first..];
-        members.sort_unstable_by(|a, b| a.cmp_names(b, out));
-        if members.windows(2).any(|pair| pair[0].cmp_names(&pair[1], out) == Ordering::Equal) {
-            return None;
-        }
-        let segments = members.iter().map(|member| Segment {
+        let inside = self.arrangement.objects() - objects;
+        let segment = |member: &Member| Segment {
             span: member.start..member.end,
             objects: member.objects.start - objects..member.objects.end - objects,
-        });
-        self.arrangement.shuffle(brace..out.len(), self.arrangement.objects() - objects, segments);
+        };
+        let span = brace..self.out.len();
+        let members = &mut self.open_members[first..];
+        if let Some(places) = order(members, &self.out)? {
+            let in_order = places[..members.len()].iter().map(|place| segment(&members[usize::from(*place)]));
+            self.arrangement.shuffle(span, inside, in_order);
+        } else {
+            self.arrangement.shuffle(span, inside, members.iter().map(segment));
+        }
         Some(())
     }
 
