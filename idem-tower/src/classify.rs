@@ -1,0 +1,90 @@
+//! What an answer does to its key. Pure.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, header};
+
+/// A response of the inner service, as a classifier sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Answered<'a> {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The body, where it was buffered to its end; `None` for streams and for what is over a limit.
+    pub body: Option<&'a Bytes>,
+    /// The trailers, where there are any and the body was buffered to its end.
+    pub trailers: Option<&'a HeaderMap>,
+}
+
+/// What an answer does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The operation is done. Retries get the answer, or *response not kept* where it could not be buffered.
+    Complete,
+    /// The operation is done, and the answer is for this client only. Retries are refused with *response not kept*.
+    CompleteNotKept,
+    /// Nothing happened; the next request with this key runs.
+    Release,
+    /// It failed, and whether anything happened is open.
+    Fail,
+    /// It failed, and nothing happened: a new key is safe.
+    FailWithoutEffect,
+}
+
+/// Classifies as the layer does where no other classifier is set.
+///
+/// | answer | class |
+/// |---|---|
+/// | 1xx, 2xx, 3xx, 4xx other than below | complete |
+/// | 401, 425, 429 | release |
+/// | 408, 500 and above | fail |
+///
+/// A gRPC answer (`application/grpc`, HTTP status 200) goes by its `grpc-status`, from the trailers or, where a call
+/// ends without a message, from the headers:
+///
+/// | `grpc-status` | class |
+/// |---|---|
+/// | `OK`, `INVALID_ARGUMENT`, `NOT_FOUND`, `ALREADY_EXISTS`, `PERMISSION_DENIED`, `FAILED_PRECONDITION`, `OUT_OF_RANGE`, `UNIMPLEMENTED`, `UNAUTHENTICATED` | complete |
+/// | `UNAVAILABLE`, `RESOURCE_EXHAUSTED` | release |
+/// | `CANCELLED`, `UNKNOWN`, `DEADLINE_EXCEEDED`, `ABORTED`, `INTERNAL`, `DATA_LOSS`, any other, none | fail |
+///
+/// A gRPC stream that is forwarded before its trailers are known is complete: it is not kept, and never run again.
+///
+/// `Cache-Control` plays no part: `no-store` is common on payments and speaks to caches.
+#[must_use]
+pub fn classify(answered: &Answered<'_>) -> Class {
+    let is_grpc = answered.headers.get(header::CONTENT_TYPE).is_some_and(|value| is_grpc(value.as_bytes()));
+    if is_grpc && answered.status == StatusCode::OK {
+        return by_grpc_status(answered);
+    }
+    by_http_status(answered.status)
+}
+
+const fn by_http_status(status: StatusCode) -> Class {
+    match status.as_u16() {
+        401 | 425 | 429 => Class::Release,
+        408 | 500.. => Class::Fail,
+        _ => Class::Complete,
+    }
+}
+
+fn by_grpc_status(answered: &Answered<'_>) -> Class {
+    let status = |map: &HeaderMap| map.get("grpc-status").map(|value| value.as_bytes().to_vec());
+    let Some(status) = answered.trailers.and_then(status).or_else(|| status(answered.headers)) else {
+        let is_forwarded_before_its_end = answered.body.is_none();
+        return if is_forwarded_before_its_end { Class::Complete } else { Class::Fail };
+    };
+    match status.trim_ascii() {
+        b"0" | b"3" | b"5" | b"6" | b"7" | b"9" | b"11" | b"12" | b"16" => Class::Complete,
+        b"8" | b"14" => Class::Release,
+        _ => Class::Fail,
+    }
+}
+
+/// `application/grpc`, with or without `+proto`. Not `application/grpc-web`: there, the status hides in the body.
+fn is_grpc(content_type: &[u8]) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    content_type.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+        && matches!(content_type.get(GRPC.len()), None | Some(b'+' | b';' | b' '))
+}

@@ -1,0 +1,57 @@
+use core::num::NonZeroU32;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use idem_core::{
+    Change, Found, Guard, Inserted, KeyStore, NewRecord, Replaced, ScopedKey, StoreError, StoreStats, Swept,
+};
+use metrics::histogram;
+
+use crate::observe::STORE_SECONDS;
+
+/// Measures every call of a store as `idempotency_store_seconds{operation}`, failures included. A call that is
+/// dropped, as the driver does after its time limit, is measured up to there.
+pub(crate) struct Metered<S>(pub(crate) S);
+
+struct Clock(Instant, &'static str);
+
+impl Clock {
+    fn start(operation: &'static str) -> Self {
+        Self(Instant::now(), operation)
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        histogram!(STORE_SECONDS, "operation" => self.1).record(self.0.elapsed().as_secs_f64());
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: KeyStore> KeyStore for Metered<S> {
+    async fn insert(&self, key: &ScopedKey, record: &NewRecord) -> Result<Inserted, StoreError> {
+        let _clock = Clock::start("insert");
+        self.0.insert(key, record).await
+    }
+
+    async fn replace(&self, key: &ScopedKey, guard: Guard, change: &Change) -> Result<Replaced, StoreError> {
+        let _clock = Clock::start("replace");
+        self.0.replace(key, guard, change).await
+    }
+
+    async fn find(&self, key: &ScopedKey) -> Result<Option<Found>, StoreError> {
+        let _clock = Clock::start("find");
+        self.0.find(key).await
+    }
+
+    async fn sweep(&self, limit: NonZeroU32) -> Result<Swept, StoreError> {
+        let _clock = Clock::start("sweep");
+        self.0.sweep(limit).await
+    }
+
+    async fn stats(&self) -> Result<StoreStats, StoreError> {
+        let _clock = Clock::start("stats");
+        self.0.stats().await
+    }
+}

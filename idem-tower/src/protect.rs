@@ -1,0 +1,234 @@
+//! The client's side of a protected request: it reads, looks, asks and waits, and leaves the claim to a task.
+//!
+//! Whatever is awaited here holds no claim and no permit, so that a client may hang up at any point of it.
+
+use core::future::poll_fn;
+use core::task::Poll;
+use core::time::Duration;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Response, Version};
+use idem_core::policy::StoreDown;
+use idem_core::{Answer, Look, Problem, Refusal, RequestIdentity, ScopedKey, StoreError, Unreadable};
+use tokio::time::Instant;
+
+use crate::BoxError;
+use crate::attempt::Ended;
+use crate::body::Body;
+use crate::buffer::{self, Unread};
+use crate::claim::{Turn, Work, claim};
+use crate::hooks::Asked;
+use crate::observe::{self, Outcome};
+use crate::problem::body_unreadable;
+use crate::service::{Inner, Movable};
+use crate::settings::{Settings, overloaded, store_failed};
+use crate::stored;
+
+/// Answers one request that has a key.
+pub(crate) async fn protect<S, B, R>(
+    settings: Arc<Settings>,
+    key: ScopedKey,
+    service: S,
+    parts: Parts,
+    body: B,
+) -> Result<Response<Body<R>>, S::Error>
+where
+    S: Inner<B, R>,
+    B: Movable<Error: Into<BoxError>>,
+    R: Movable,
+{
+    let body = match buffer::read(body, &parts.headers, settings.max_request_body).await {
+        Ok(body) => body,
+        Err(unread) => return Ok(refuse(&settings, &key, unreadable(&unread, settings.max_request_body))),
+    };
+    let identity = settings.identify(&parts, &body.data);
+    let asked = settings.has_hooks().then(|| Asked { parts: parts.clone(), key: key.clone() });
+    let visit = Visit { version: parts.version, settings, key, identity, asked };
+    visit.serve(Work::new(service, parts, body)).await
+}
+
+/// One request on its way, apart from what its handler needs.
+struct Visit {
+    settings: Arc<Settings>,
+    key: ScopedKey,
+    identity: Arc<dyn RequestIdentity>,
+    /// Only where there is a hook to ask.
+    asked: Option<Asked>,
+    version: Version,
+}
+
+impl Visit {
+    async fn serve<S, B, R>(&self, mut work: Work<S, B>) -> Result<Response<Body<R>>, S::Error>
+    where
+        S: Inner<B, R>,
+        B: Movable,
+        R: Movable,
+    {
+        let settings = &self.settings;
+        let mut waiting = Waiting::new(settings.wait);
+        // Whoever must not claim looks: replays and refusals need no permit, no quota and no handler.
+        let mut is_admitted = settings.admit.is_none();
+        let mut may_claim = true;
+        loop {
+            let permit = settings.in_flight.enter();
+            let is_full = permit.is_none();
+            if let Some(permit) = permit.filter(|_| is_admitted && may_claim)
+                && self.is_ready(&mut work).await?
+            {
+                match claim(settings, &self.key, &self.identity, work, permit).await {
+                    Turn::Ran(Ended::Response(response)) => return Ok(response),
+                    Turn::Ran(Ended::Error(error)) => return Err(error),
+                    Turn::Ran(Ended::Panic(panic)) => resume_unwind(panic),
+                    Turn::Ran(Ended::Unknown) => return Ok(self.refuse(Problem::refusal(&Refusal::OutcomeUnknown))),
+                    Turn::Replay(answer) => return Ok(self.replay(&answer).await),
+                    Turn::StoreFailed(error) => return Ok(self.store_failed(&error)),
+                    Turn::Refused(refusal, back) => {
+                        // A waiter holds back no place in the inner service.
+                        work = back.not_ready();
+                        may_claim = false;
+                        if !waiting.goes_on_after(&refusal).await {
+                            return Ok(self.refuse(Problem::refusal(&refusal)));
+                        }
+                    }
+                }
+                continue;
+            }
+            match settings.idem.look(&self.key, &*self.identity).await {
+                Ok(Look::Replay(answer)) => return Ok(self.replay(&answer).await),
+                Ok(Look::Refuse(refusal)) => {
+                    if !waiting.goes_on_after(&refusal).await {
+                        return Ok(self.refuse(Problem::refusal(&refusal)));
+                    }
+                    continue;
+                }
+                Err(error) if is_full || settings.policy.store_down() == StoreDown::Refuse => {
+                    return Ok(self.store_failed(&error));
+                }
+                Err(_) | Ok(Look::WouldRun) => {}
+            }
+            if is_full {
+                return Ok(self.refuse(overloaded()));
+            }
+            if !is_admitted && let Some(denial) = self.ask_for_admission().await {
+                return Ok(denial);
+            }
+            is_admitted = true;
+            poll_fn(|context| work.service.poll_ready(context)).await.inspect_err(|_| self.count(Outcome::NotReady))?;
+            may_claim = true;
+        }
+    }
+
+    /// Whether the inner service takes a request right now.
+    async fn is_ready<S, B, R>(&self, work: &mut Work<S, B>) -> Result<bool, S::Error>
+    where
+        S: Inner<B, R>,
+        B: Movable,
+    {
+        match poll_fn(|context| Poll::Ready(work.service.poll_ready(context))).await {
+            Poll::Ready(Ok(())) => Ok(true),
+            Poll::Ready(Err(error)) => {
+                self.count(Outcome::NotReady);
+                Err(error)
+            }
+            Poll::Pending => Ok(false),
+        }
+    }
+
+    async fn ask_for_admission<R: http_body::Body>(&self) -> Option<Response<Body<R>>> {
+        let (hook, asked) = self.settings.admit.as_ref().zip(self.asked.clone())?;
+        let denial = hook(asked).await.err()?;
+        self.count(Outcome::Denied);
+        Some(kept(denial.0))
+    }
+
+    async fn replay<R: http_body::Body>(&self, answer: &Answer) -> Response<Body<R>> {
+        if let Some((hook, asked)) = self.settings.check_replay.as_ref().zip(self.asked.clone())
+            && let Err(denial) = hook(asked).await
+        {
+            self.count(Outcome::Denied);
+            return kept(denial.0);
+        }
+        let Some(response) = replayed(answer, self.version) else {
+            return self.refuse(Problem::refusal(&Refusal::RecordUnreadable(Unreadable::Corrupt)));
+        };
+        self.count(Outcome::Replayed);
+        response
+    }
+
+    fn store_failed<R: http_body::Body>(&self, error: &StoreError) -> Response<Body<R>> {
+        tracing::warn!(%error, "the idempotency key could not be claimed");
+        self.refuse(store_failed(error))
+    }
+
+    fn refuse<R: http_body::Body>(&self, problem: Problem) -> Response<Body<R>> {
+        refuse(&self.settings, &self.key, problem)
+    }
+
+    fn count(&self, outcome: Outcome) {
+        count(&self.key, outcome);
+    }
+}
+
+/// Counts the request, and says in its span how it ended.
+pub(crate) fn count(key: &ScopedKey, outcome: Outcome) {
+    tracing::Span::current().record("outcome", outcome.as_str());
+    observe::count(Some(key.route()), outcome);
+}
+
+pub(crate) fn refuse<R: http_body::Body>(settings: &Settings, key: &ScopedKey, problem: Problem) -> Response<Body<R>> {
+    count(key, Outcome::Problem(problem.slug));
+    kept(settings.render(problem))
+}
+
+/// `None` where the answer is no HTTP response.
+pub(crate) fn replayed<R: http_body::Body>(answer: &Answer, version: Version) -> Option<Response<Body<R>>> {
+    let replay = stored::replay(answer, version)?;
+    Some(replay.head.map(|()| Body::kept(replay.body, replay.trailers)))
+}
+
+fn kept<R: http_body::Body>(response: Response<Bytes>) -> Response<Body<R>> {
+    response.map(|body| Body::kept(body, None))
+}
+
+fn unreadable(unread: &Unread, limit: usize) -> Problem {
+    match unread {
+        Unread::TooLarge => Problem::body_too_large(limit),
+        Unread::Broken(error) => {
+            tracing::debug!(%error, "a request body broke off; nothing was claimed");
+            body_unreadable()
+        }
+    }
+}
+
+/// The waits between two looks at a running attempt.
+const FIRST_LOOK: Duration = Duration::from_millis(10);
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
+/// The patience of a request whose key is held by a running attempt.
+struct Waiting {
+    limit: Option<Duration>,
+    over_at: Option<Instant>,
+    pause: Duration,
+}
+
+impl Waiting {
+    const fn new(limit: Option<Duration>) -> Self {
+        Self { limit, over_at: None, pause: FIRST_LOOK }
+    }
+
+    /// Waits a little where that may help; says whether to look again.
+    async fn goes_on_after(&mut self, refusal: &Refusal) -> bool {
+        let (Refusal::InProgress { .. }, Some(limit)) = (refusal, self.limit) else { return false };
+        let now = Instant::now();
+        let over_at = *self.over_at.get_or_insert_with(|| now + limit);
+        if now >= over_at {
+            return false;
+        }
+        tokio::time::sleep_until(over_at.min(now + self.pause)).await;
+        self.pause = (self.pause * 2).min(LAST_LOOK);
+        true
+    }
+}
