@@ -113,4 +113,15 @@ impl Expiry {
         self.places[self.heap[a].row] = a;
         self.places[self.heap[b].row] = b;
     }
+
+    /// The deadlines are those of the rows, in heap order.
+    #[cfg(test)]
+    pub(crate) fn assert_in_step(&self, ends: impl ExactSizeIterator<Item = Duration>) {
+        assert_eq!((self.heap.len(), self.places.len()), (ends.len(), ends.len()));
+        for (row, end) in ends.enumerate() {
+            let place = self.places[row];
+            assert_eq!((self.heap[place].row, self.heap[place].at), (row, end));
+            assert!(place == 0 || self.heap[(place - 1) / 2].at <= end);
+        }
+    }
 }

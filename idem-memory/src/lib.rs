@@ -46,9 +46,9 @@
 //!
 //! - *Records*: never more than [`Limits::entries`], however many threads insert at once.
 //! - *Bytes*: no insert takes the count past [`Limits::bytes`]. Settling a claim may: its answer is kept, whatever its
-//!   size. So the count never passes the limit by more than the answers written since the last insert, one for each
-//!   claim that was in flight then or has been taken over since. Until expiry has brought it back under the limit, new
-//!   keys are refused.
+//!   size. So the count never passes the limit by more than the answers that were written since the last insert was
+//!   done: one for each claim that was in flight then or was taken over since. New keys are refused until expiry has
+//!   brought the count back.
 //!
 //! For each record the count has its key texts, its answer (every header's name, value and bookkeeping, and the body)
 //! and [`ENTRY_BYTES`] for all the rest. It is a count, not a reading of the allocator: a text shared between keys

@@ -129,4 +129,18 @@ impl Shard {
     pub(crate) fn rows(&self) -> &[Row] {
         &self.rows
     }
+
+    #[cfg(test)]
+    pub(crate) fn assert_in_step(&self) {
+        assert_eq!(self.table.len(), self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            assert_eq!(self.position(Hashed { key: &row.key, hash: row.hash }), Some(at));
+        }
+        self.expiry.assert_in_step(self.rows.iter().map(Row::ends_at));
+        assert!(self.rows.capacity() <= LEAST_CAPACITY.max(4 * self.rows.len()));
+    }
 }
+
+#[cfg(test)]
+#[path = "shard_tests.rs"]
+mod tests;

@@ -322,3 +322,7 @@ async fn let_others_run() {
     })
     .await;
 }
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;
