@@ -1,3 +1,7 @@
-//! Under construction.
+//! A payments API that refuses to charge twice.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    payments::main()
+}
