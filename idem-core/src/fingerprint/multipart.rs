@@ -38,22 +38,20 @@ fn after_first_delimiter<'a>(body: &'a [u8], delimiter: &[u8]) -> Option<&'a [u8
     body.strip_prefix(&delimiter[2..]).or_else(|| Some(&body[find(body, delimiter)? + delimiter.len()..]))
 }
 
-/// Reads what follows a boundary on its line: `--` closes, white space pads, anything else makes it another string that
-/// only begins like the boundary.
+/// Reads what follows a boundary on its line: `--` closes, and white space pads. Anything else makes it another string
+/// that only begins like the boundary.
 fn line_after_delimiter(rest: &[u8]) -> Option<DelimiterLine<'_>> {
-    let (close, rest) = match rest.strip_prefix(b"--") {
-        Some(rest) => (true, rest),
-        None => (false, rest),
-    };
-    let padding = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    let rest = &rest[padding..];
-    match (close, rest.strip_prefix(b"\r\n")) {
-        (true, None) if !rest.is_empty() => None,
-        (true, _) => Some(DelimiterLine::Close),
-        // The line break stays: it may belong to the next delimiter, or be the empty line of a part without headers.
-        (false, Some(_)) => Some(DelimiterLine::Part(rest)),
-        (false, None) => None,
+    if let Some(rest) = rest.strip_prefix(b"--") {
+        let rest = without_padding(rest);
+        return (rest.is_empty() || rest.starts_with(b"\r\n")).then_some(DelimiterLine::Close);
     }
+    // The line break stays: it may begin the next delimiter, or end the headers of a part that has none.
+    let rest = without_padding(rest);
+    rest.starts_with(b"\r\n").then_some(DelimiterLine::Part(rest))
+}
+
+fn without_padding(line: &[u8]) -> &[u8] {
+    &line[line.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count()..]
 }
 
 /// Writes one part, given from the line break of its delimiter on.

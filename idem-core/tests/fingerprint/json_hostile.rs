@@ -28,6 +28,16 @@ fn duplicate_names_count_byte_by_byte() {
     counts_byte_by_byte(r#"{"a":1,"\u0061":2}"#);
     counts_byte_by_byte(r#"[{"x":{"deep":1,"deep":2}}]"#);
     counts_byte_by_byte(r#"{"":1,"":2}"#);
+    for count in [15, 16, 17, 18, 40, 1000] {
+        let names = |last: usize| -> String {
+            let members = (0..count).rev().chain([last]).map(|name| format!("\"name {name}\":0"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        };
+        counts_byte_by_byte(names(count / 2));
+        counts_byte_by_byte(names(0));
+        counts_byte_by_byte(names(count - 1));
+        assert!(is_canonical(names(count).as_bytes()));
+    }
     assert!(is_canonical(br#"{"a":{"a":{"a":1}},"b":[{"a":1},{"a":1}]}"#));
 }
 
@@ -52,7 +62,14 @@ fn lone_surrogates_count_byte_by_byte() {
     for document in [r#""\ud800""#, r#""\udc00""#, r#""\ud800\ud800""#, r#""\udc00\ud800""#, r#""\ud834 \udd1e""#] {
         counts_byte_by_byte(document);
     }
-    for document in [r#""\ud834\n""#, r#""\ud834\u0041""#, r#""\ud834\"#, r#"{"\udbff":1}"#] {
+    for document in [
+        r#""\ud834\n""#,
+        r#""\ud834\u0041""#,
+        r#""\ud834\ue000""#,
+        r#""\ud834\udbff""#,
+        r#""\ud834\"#,
+        r#"{"\udbff":1}"#,
+    ] {
         counts_byte_by_byte(document);
     }
 }

@@ -65,6 +65,15 @@ fn contents_headers_and_order_count() {
 }
 
 #[test]
+fn a_header_is_not_a_part() {
+    let type_ = "multipart/mixed; boundary=b";
+    let three = "--b\r\n\r\na\r\n--b\r\n\r\nb\r\n--b\r\n\r\nc\r\n--b--";
+    let one = "--b\r\na: b\r\n\r\nc\r\n--b--";
+    assert!(is_read(type_, three) && is_read(type_, one));
+    assert_ne!(posted(&Profile::default(), type_, three), posted(&Profile::default(), type_, one));
+}
+
+#[test]
 fn header_names_have_no_case_and_no_order() {
     let same =
         ("content-type:text/plain\r\nCONTENT-DISPOSITION:  form-data; name=\"file\"; filename=\"a.txt\" ", FILE.1);
