@@ -2,6 +2,7 @@
 mod case;
 mod cases;
 mod expect;
+mod faults;
 mod halt;
 mod harness;
 mod promise;
@@ -12,6 +13,7 @@ mod scene;
 
 pub use case::Case;
 pub use cases::cases;
+pub use faults::{BrokenStore, Fault};
 pub use halt::Halt;
 pub use harness::{Damage, Harness, MakeHarness, Outage, Pace, Stranded, WrongClock};
 pub use promise::Promise;

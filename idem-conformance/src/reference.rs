@@ -28,7 +28,7 @@ pub(crate) struct State {
 pub(crate) struct Row {
     pub(crate) content: Content,
     pub(crate) revision: Revision,
-    /// All three in time since the store was made.
+    /// All three on the store's clock.
     pub(crate) claimed_at: Duration,
     pub(crate) lease_until: Duration,
     pub(crate) expires_at: Duration,
@@ -43,7 +43,8 @@ impl ReferenceStore {
     /// An empty store whose time passes by [`advance`](Self::advance) alone.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_clock(Clock::Manual(Duration::ZERO))
+        // Not at zero, so that there is a time before it.
+        Self::with_clock(Clock::Manual(Duration::from_secs(365 * 24 * 3600)))
     }
 
     /// An empty store whose time passes by itself.
@@ -64,6 +65,7 @@ impl ReferenceStore {
     }
 
     /// Damages the stored record under `key`; says whether there was one.
+    #[must_use]
     pub fn damage(&self, key: &ScopedKey, damage: Damage) -> bool {
         let unreadable = match damage {
             Damage::Corrupt => Unreadable::Corrupt,
@@ -120,6 +122,13 @@ impl State {
         match self.clock {
             Clock::Manual(now) => now,
             Clock::Real(start) => start.elapsed(),
+        }
+    }
+
+    /// Puts a manual clock forward or back.
+    pub(crate) fn shift(&mut self, by: Duration, forward: bool) {
+        if let Clock::Manual(now) = &mut self.clock {
+            *now = if forward { *now + by } else { *now - by };
         }
     }
 

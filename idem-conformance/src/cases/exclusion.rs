@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use idem_core::{Change, Guard, NewRecord, Replaced, Settlement, StoreError};
+use idem_core::{Change, Guard, NewRecord, Replaced, ScopedKey, Settlement, StoreError};
 
+use crate::Halt;
 use crate::expect::{ensure, is_version, is_written};
 use crate::scene::{
-    LEASE, RACERS, ROUNDS, Scene, Verdict, all_at_once, claim, completed, owner, renewal, settled, takeover,
+    LEASE, RACERS, ROUNDS, Scene, Verdict, all_at_once, claim, completed, completion, owner, renewal, settled, takeover,
 };
 
 cases! { 3:
@@ -19,11 +20,7 @@ cases! { 3:
 }
 
 /// Replaces one record by many at once, each under the same guard; gives the changes that were Done.
-async fn race(
-    scene: &Scene,
-    key: &idem_core::ScopedKey,
-    racers: Vec<(Guard, Change)>,
-) -> Result<Vec<(Replaced, Change)>, crate::Halt> {
+async fn race(scene: &Scene, key: &ScopedKey, racers: Vec<(Guard, Change)>) -> Result<Vec<(Replaced, Change)>, Halt> {
     let handles = scene.handles().await?;
     let races = racers.into_iter().enumerate().map(|(racer, (guard, change))| {
         let (handle, key) = (Arc::clone(&handles[racer % handles.len()]), key.clone());
@@ -36,7 +33,7 @@ async fn race(
     Ok(answers)
 }
 
-async fn exactly_one_wins(scene: &Scene, key: &idem_core::ScopedKey, racers: Vec<(Guard, Change)>) -> Verdict {
+async fn exactly_one_wins(scene: &Scene, key: &ScopedKey, racers: Vec<(Guard, Change)>) -> Verdict {
     let answers = race(scene, key, racers).await?;
     let won: Vec<_> = answers
         .iter()
@@ -46,14 +43,14 @@ async fn exactly_one_wins(scene: &Scene, key: &idem_core::ScopedKey, racers: Vec
         })
         .collect();
     let &[(revision, winner)] = &won[..] else {
-        return Err(crate::Halt::broken("exactly one replacement is Done", format!("{} are", won.len())));
+        return Err(Halt::broken("exactly one replacement is Done", format!("{} are", won.len())));
     };
     let found = scene.find(key).await?;
     is_written(&found, winner)?;
     is_version(&found, revision)
 }
 
-fn takeovers(of: &NewRecord, guard: Guard) -> Result<Vec<(Guard, Change)>, crate::Halt> {
+fn takeovers(of: &NewRecord, guard: Guard) -> Result<Vec<(Guard, Change)>, Halt> {
     (0..RACERS).map(|_| Ok((guard, Change::Record(takeover(of)?)))).collect()
 }
 
@@ -82,7 +79,7 @@ async fn one_of_many_settlements_wins(scene: &Scene) -> Verdict {
         let (key, first) = (scene.key(round)?, claim()?);
         scene.insert(&key, &first).await?;
         let settlements = (0..RACERS).map(|racer| {
-            let record = settled(&first, crate::scene::completion(BODIES[racer % BODIES.len()]));
+            let record = settled(&first, completion(BODIES[racer % BODIES.len()]));
             (owner(&first), Change::Record(record))
         });
         exactly_one_wins(scene, &key, settlements.collect()).await?;
@@ -120,11 +117,11 @@ async fn renewals_do_not_undo_a_completion(scene: &Scene) -> Verdict {
 }
 
 async fn renewals_do_not_undo_a_takeover(scene: &Scene) -> Verdict {
-    for round in 0..2 * ROUNDS {
+    for round in 0..4 * ROUNDS {
         let (key, first) = (scene.key(round)?, claim()?);
         let seen = scene.insert(&key, &first).await?;
         let next = takeover(&first)?;
-        let mut racers = vec![(owner(&first), renewal(LEASE)); RACERS];
+        let mut racers = vec![(owner(&first), renewal(LEASE)); 1 + round % 4];
         racers.insert(0, (Guard::Unchanged(seen), Change::Record(next.clone())));
         let answers = race(scene, &key, racers).await?;
         let taken = matches!(&answers[0], (Replaced::Done(_), _));

@@ -130,7 +130,9 @@ async fn the_shortest_times_are_taken(scene: &Scene) -> Verdict {
     let found = scene.find(&abandoned).await?;
     is_written(&found, &first)?;
     ensure(found.lease_left.is_zero(), "a lease of one nanosecond is over", &found)?;
-    scene.find_vacant(&gone).await
+    scene.find_vacant(&gone).await?;
+    scene.insert(&gone, &claim()?).await?;
+    Ok(())
 }
 
 async fn the_longest_times_are_taken(scene: &Scene) -> Verdict {

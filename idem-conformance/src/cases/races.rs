@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use idem_core::{Change, Guard, Inserted, Replaced, Settlement};
+use idem_core::{Change, Guard, Inserted, Replaced, Settlement, StoreError};
 
+use crate::Halt;
 use crate::expect::{ensure, is_version, is_written, record};
 use crate::scene::{
-    Lost, Occupied, RACERS, ROUNDS, Scene, Verdict, all_at_once, claim, claim_for, completed, completion, owner,
-    renewal, settled, settled_for, takeover,
+    LEASE, Lost, Occupied, RACERS, ROUNDS, Scene, Verdict, all_at_once, claim, claim_for, completed, completion, owner,
+    renewal, settled, settled_for, settlements, takeover,
 };
 
 cases! { 2:
@@ -31,19 +32,19 @@ async fn a_lost_race_sees_the_winner(scene: &Scene) -> Verdict {
             let (handle, key, claim) = (Arc::clone(&handles[racer % handles.len()]), key.clone(), claim()?);
             races.push(async move { handle.insert(&key, &claim).await.map(|answer| (answer, claim)) });
         }
-        let (mut won, mut lost) = (None, Vec::new());
+        let (mut won, mut lost) = (Vec::new(), Vec::new());
         for answer in all_at_once(races).await? {
             match answer? {
-                (Inserted::Done(revision), claim) => won = Some((revision, claim)),
+                (Inserted::Done(revision), claim) => won.push((revision, claim)),
                 (Inserted::Occupied(found), _) => lost.push(found),
             }
         }
-        let Some((revision, winner)) = won else {
-            return Err(crate::Halt::broken("one of the inserts is Done", "all are Occupied"));
+        let [(revision, winner)] = &won[..] else {
+            return Err(Halt::broken("exactly one insert is Done", format!("{} are", won.len())));
         };
         for found in lost {
-            is_written(&found, &winner)?;
-            is_version(&found, revision)?;
+            is_written(&found, winner)?;
+            is_version(&found, *revision)?;
         }
     }
     Ok(())
@@ -62,19 +63,19 @@ async fn a_lost_takeover_sees_the_winner(scene: &Scene) -> Verdict {
                 handle.replace(&key, Guard::Unchanged(seen), &change).await.map(|answer| (answer, next))
             });
         }
-        let (mut won, mut lost) = (None, Vec::new());
+        let (mut won, mut lost) = (Vec::new(), Vec::new());
         for answer in all_at_once(races).await? {
             match answer? {
-                (Replaced::Done(revision), next) => won = Some((revision, next)),
+                (Replaced::Done(revision), next) => won.push((revision, next)),
                 (answer, _) => lost.push(answer.lost_to_a_record()?),
             }
         }
-        let Some((revision, winner)) = won else {
-            return Err(crate::Halt::broken("one of the takeovers is Done", "all are Lost"));
+        let [(revision, winner)] = &won[..] else {
+            return Err(Halt::broken("exactly one takeover is Done", format!("{} are", won.len())));
         };
         for found in lost {
-            is_written(&found, &winner)?;
-            is_version(&found, revision)?;
+            is_written(&found, winner)?;
+            is_version(&found, *revision)?;
         }
     }
     Ok(())
@@ -84,7 +85,7 @@ async fn an_occupied_insert_sees_the_latest_record(scene: &Scene) -> Verdict {
     let (key, first) = (scene.key("a")?, claim()?);
     let revision = scene.insert(&key, &first).await?;
     is_version(&scene.store().insert(&key, &claim()?).await?.occupied()?, revision)?;
-    let revision = scene.replace(&key, owner(&first), &renewal(crate::scene::LEASE)).await?;
+    let revision = scene.replace(&key, owner(&first), &renewal(LEASE)).await?;
     is_version(&scene.store().insert(&key, &claim()?).await?.occupied()?, revision)?;
     let next = takeover(&first)?;
     let revision = scene.write(&key, Guard::Unchanged(revision), &next).await?;
@@ -105,7 +106,7 @@ async fn a_lost_replacement_sees_the_latest_record(scene: &Scene) -> Verdict {
     let revision = scene.write(&key, Guard::Unchanged(seen), &next).await?;
     let changes = [
         (owner(&first), Change::Record(completed(&first))),
-        (owner(&first), renewal(crate::scene::LEASE)),
+        (owner(&first), renewal(LEASE)),
         (Guard::Unchanged(seen), Change::Record(takeover(&first)?)),
     ];
     for (guard, change) in changes {
@@ -117,14 +118,14 @@ async fn a_lost_replacement_sees_the_latest_record(scene: &Scene) -> Verdict {
 }
 
 async fn a_lost_replacement_sees_the_settlement(scene: &Scene) -> Verdict {
-    for (label, settlement) in crate::scene::settlements() {
+    for (label, settlement) in settlements() {
         let (key, first) = (scene.key(label)?, claim()?);
         let seen = scene.insert(&key, &first).await?;
         let record = settled(&first, settlement);
         let revision = scene.write(&key, owner(&first), &record).await?;
         let changes = [
             (owner(&first), Change::Record(settled(&first, completion("again")))),
-            (owner(&first), renewal(crate::scene::LEASE)),
+            (owner(&first), renewal(LEASE)),
             (Guard::Unchanged(seen), Change::Record(takeover(&first)?)),
         ];
         for (guard, change) in changes {
@@ -141,7 +142,7 @@ async fn a_lost_replacement_of_a_vacant_key_says_vacant(scene: &Scene) -> Verdic
     let elsewhere = scene.key("elsewhere")?;
     let revision = scene.insert(&elsewhere, &first).await?;
     for guard in [owner(&first), Guard::Unchanged(revision)] {
-        for change in [Change::Record(completed(&first)), renewal(crate::scene::LEASE)] {
+        for change in [Change::Record(completed(&first)), renewal(LEASE)] {
             scene.store().replace(&key, guard, &change).await?.lost_to_vacancy()?;
         }
     }
@@ -174,12 +175,12 @@ async fn each_caller_gets_the_answer_to_its_own_key(scene: &Scene) -> Verdict {
                 let found = handle.find(&key).await?;
                 let change = Change::Record(completed(&first));
                 let settled = handle.replace(&key, owner(&first), &change).await?;
-                Ok::<_, idem_core::StoreError>((first, taken, answer, found, settled))
+                Ok::<_, StoreError>((first, taken, answer, found, settled))
             });
         }
         for call in all_at_once(calls).await? {
             let (first, taken, answer, found, settled) = call?;
-            let found = found.ok_or_else(|| crate::Halt::broken("find gives the claim", "vacant"))?;
+            let found = found.ok_or_else(|| Halt::broken("find gives the claim", "vacant"))?;
             is_written(&found, &first)?;
             match (taken, &answer) {
                 (Some(revision), Inserted::Occupied(occupied)) => {
@@ -205,12 +206,12 @@ async fn a_loser_is_told_once_the_winner_has_written(scene: &Scene) -> Verdict {
             let (handle, key, claim) = (Arc::clone(&handles[racer % handles.len()]), key.clone(), claim()?);
             races.push(async move {
                 let told = handle.insert(&key, &claim).await?;
-                Ok::<_, idem_core::StoreError>((told, handle.find(&key).await?))
+                Ok::<_, StoreError>((told, handle.find(&key).await?))
             });
         }
         for race in all_at_once(races).await? {
             let (told, then) = race?;
-            let then = then.ok_or_else(|| crate::Halt::broken("the key stays claimed", "vacant"))?;
+            let then = then.ok_or_else(|| Halt::broken("the key stays claimed", "vacant"))?;
             match told {
                 Inserted::Done(revision) => is_version(&then, revision)?,
                 Inserted::Occupied(found) => {
