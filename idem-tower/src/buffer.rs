@@ -22,8 +22,10 @@ pub(crate) struct Kept {
 /// Why a request body was not read whole.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// It has more bytes than allowed, by this layer or by one outside it.
+    /// It has more bytes than allowed.
     TooLarge,
+    /// It has more bytes than a layer outside this one allows.
+    TooLargeElsewhere,
     /// It broke off, or could not be decoded.
     Broken(BoxError),
 }
@@ -62,7 +64,7 @@ fn unread(error: impl Into<BoxError>) -> Unread {
     let mut cause: Option<&(dyn Error + 'static)> = Some(&*error);
     while let Some(current) = cause {
         if current.is::<LengthLimitError>() {
-            return Unread::TooLarge;
+            return Unread::TooLargeElsewhere;
         }
         cause = current.source();
     }

@@ -31,6 +31,11 @@ impl InFlight {
         Self { permits: Arc::new(Semaphore::new(most)), tracker: self.tracker.clone() }
     }
 
+    /// Whether new work would be refused right now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.tracker.is_closed() || self.permits.available_permits() == 0
+    }
+
     /// `None` where too many run, or where the drain has begun.
     pub(crate) fn enter(&self) -> Option<Permit> {
         // Counted before the look at the drain, and both live in one atomic number: either the drain sees this

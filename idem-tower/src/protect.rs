@@ -2,6 +2,7 @@
 //!
 //! Whatever is awaited here holds no claim and no permit, so that a client may hang up at any point of it.
 
+use core::error::Error;
 use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
@@ -73,9 +74,10 @@ impl Visit {
         let mut is_admitted = settings.admit.is_none();
         let mut may_claim = true;
         loop {
-            let permit = settings.in_flight.enter();
-            let is_full = permit.is_none();
-            if let Some(permit) = permit.filter(|_| is_admitted && may_claim)
+            let is_full = settings.in_flight.is_full();
+            if is_admitted
+                && may_claim
+                && let Some(permit) = settings.in_flight.enter()
                 && self.is_ready(&mut work).await?
             {
                 match claim(settings, &self.key, &self.identity, work, permit).await {
@@ -159,7 +161,8 @@ impl Visit {
     }
 
     fn store_failed<R: http_body::Body>(&self, error: &StoreError) -> Response<Body<R>> {
-        tracing::warn!(%error, "the idempotency key could not be claimed");
+        let source = error.source().map(tracing::field::display);
+        tracing::warn!(%error, source, "the idempotency key could not be claimed");
         self.refuse(store_failed(error))
     }
 
@@ -196,6 +199,11 @@ fn kept<R: http_body::Body>(response: Response<Bytes>) -> Response<Body<R>> {
 fn unreadable(unread: &Unread, limit: usize) -> Problem {
     match unread {
         Unread::TooLarge => Problem::body_too_large(limit),
+        Unread::TooLargeElsewhere => {
+            let mut problem = Problem::body_too_large(limit);
+            problem.detail = "The request body is larger than this server accepts. Nothing was done.".into();
+            problem
+        }
         Unread::Broken(error) => {
             tracing::debug!(%error, "a request body broke off; nothing was claimed");
             body_unreadable()

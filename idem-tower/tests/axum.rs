@@ -1,4 +1,5 @@
 //! The layer where axum users put it.
+#![allow(clippy::unwrap_used, reason = "a test may")]
 #![cfg(feature = "axum")]
 
 use std::sync::Arc;

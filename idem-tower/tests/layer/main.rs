@@ -1,0 +1,13 @@
+//! The layer over a scriptable service, a scriptable store and a clock that is moved by hand.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
+mod capture;
+mod classes;
+mod clients;
+mod concurrency;
+mod hooks;
+mod observe;
+mod refusals;
+mod store;
+mod support;
