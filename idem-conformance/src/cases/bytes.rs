@@ -1,7 +1,7 @@
 //! Promise 5: an answer comes back as it went in.
 
 use bytes::Bytes;
-use idem_core::{Answer, Header, Response, Settlement};
+use idem_core::{Answer, Change, Header, Response, Settlement};
 
 use crate::expect::is_written;
 use crate::scene::{Occupied, Scene, Verdict, claim, owner, settled};
@@ -30,7 +30,7 @@ async fn come_back(scene: &Scene, answers: impl IntoIterator<Item = Answer>) -> 
         for key in [inserted, replaced] {
             is_written(&scene.find(&key).await?, &record)?;
             is_written(&scene.store().insert(&key, &claim()?).await?.occupied()?, &record)?;
-            let again = idem_core::Change::Record(record.clone());
+            let again = Change::Record(record.clone());
             is_written(&scene.lose(&key, owner(&first), &again).await?, &record)?;
         }
     }

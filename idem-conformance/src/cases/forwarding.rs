@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 use std::sync::Arc;
 
-use idem_core::{KeyStore, NewRecord, ScopedKey};
+use idem_core::{Change, KeyStore, NewRecord, ScopedKey};
 
 use crate::Halt;
 use crate::expect::{ensure, is_version, is_written};
@@ -22,7 +22,7 @@ async fn acts(store: impl KeyStore, key: &ScopedKey) -> Verdict {
     is_written(&found, &first)?;
     is_version(&found, revision)?;
     let record = completed(&first);
-    store.replace(key, owner(&first), &idem_core::Change::Record(record.clone())).await?.done()?;
+    store.replace(key, owner(&first), &Change::Record(record.clone())).await?.done()?;
     let found = store.find(key).await?.ok_or_else(|| Halt::broken("the completed record", "vacant"))?;
     is_written(&found, &record)?;
     store.sweep(NonZeroU32::MIN).await?;
@@ -54,7 +54,7 @@ async fn every_handle_sees_the_same_record(scene: &Scene) -> Verdict {
             sees(&**handle, &key, &first).await?;
         }
         let record = completed(&first);
-        next.replace(&key, owner(&first), &idem_core::Change::Record(record.clone())).await?.done()?;
+        next.replace(&key, owner(&first), &Change::Record(record.clone())).await?.done()?;
         for handle in &handles {
             sees(&**handle, &key, &record).await?;
         }

@@ -5,7 +5,7 @@ use idem_core::{Change, Guard, NewRecord, Revision, Settlement};
 use crate::expect::{ensure, is_version, is_written};
 use crate::scene::{
     Answered, LEASE, Lost, RETENTION, Scene, UNSETTLED, Verdict, claim, claim_for, completed, completion, owner,
-    renewal, settled, settlements, takeover,
+    renewal, settled, settled_for, settlements, takeover,
 };
 
 cases! { 3:
@@ -157,7 +157,7 @@ async fn a_revision_never_comes_twice(scene: &Scene) -> Verdict {
         if let Ok(renewed) = scene.store().replace(&key, owner(&first), &renewal(scene.unit() / 4)).await?.done() {
             // A renewal extends the retention, so this claim is settled to make it go.
             revisions.push(renewed);
-            let short = crate::scene::settled_for(&first, Settlement::Released, scene.unit() / 4);
+            let short = settled_for(&first, Settlement::Released, scene.unit() / 4);
             scene.write(&key, owner(&first), &short).await?;
         }
         scene.outlast(scene.unit()).await;

@@ -2,8 +2,11 @@
 
 use idem_core::{Epoch, Fingerprint, NewRecord, ProfileId, Settlement};
 
+use crate::Halt;
 use crate::expect::is_written;
-use crate::scene::{LEASE, Occupied, RETENTION, Scene, UNSETTLED, Verdict, claim, owner, settlements, token};
+use crate::scene::{
+    LEASE, Occupied, RETENTION, Scene, UNSETTLED, Verdict, claim, fingerprint, owner, settlements, token,
+};
 
 cases! { 5:
     every_fingerprint_comes_back = "Profile and digest come back to the last bit, for claims and for settled records.";
@@ -28,7 +31,7 @@ async fn come_back(scene: &Scene, records: Vec<NewRecord>) -> Verdict {
 }
 
 /// The record in each of its states.
-fn states(fingerprint: Fingerprint, epoch: Epoch) -> Result<Vec<NewRecord>, crate::Halt> {
+fn states(fingerprint: Fingerprint, epoch: Epoch) -> Result<Vec<NewRecord>, Halt> {
     let mut records = vec![NewRecord::claim(fingerprint, token()?, epoch, LEASE, UNSETTLED)];
     for (_, settlement) in settlements() {
         records.push(NewRecord::settled(fingerprint, token()?, epoch, settlement, RETENTION));
@@ -57,19 +60,19 @@ async fn every_fingerprint_comes_back(scene: &Scene) -> Verdict {
 async fn every_epoch_comes_back(scene: &Scene) -> Verdict {
     let mut records = Vec::new();
     for epoch in [1, 2, 255, 65_536, 1 << 32, (1 << 53) + 1, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
-        records.extend(states(crate::scene::fingerprint(3), Epoch::from_number(epoch))?);
+        records.extend(states(fingerprint(3), Epoch::from_number(epoch))?);
     }
     come_back(scene, records).await
 }
 
 async fn a_failure_keeps_whether_it_had_an_effect(scene: &Scene) -> Verdict {
-    let failed = |no_effect| -> Result<_, crate::Halt> {
+    let failed = |no_effect| -> Result<_, Halt> {
         let settlement = Settlement::Failed { no_effect };
-        Ok(NewRecord::settled(crate::scene::fingerprint(3), token()?, Epoch::FIRST, settlement, RETENTION))
+        Ok(NewRecord::settled(fingerprint(3), token()?, Epoch::FIRST, settlement, RETENTION))
     };
     come_back(scene, vec![failed(true)?, failed(false)?]).await
 }
 
 async fn a_state_is_no_other_state(scene: &Scene) -> Verdict {
-    come_back(scene, states(crate::scene::fingerprint(3), Epoch::FIRST)?).await
+    come_back(scene, states(fingerprint(3), Epoch::FIRST)?).await
 }

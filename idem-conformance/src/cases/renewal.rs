@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use idem_core::Change;
+use idem_core::{Change, Guard, Inserted, Replaced};
 
 use crate::expect::{adds_up, counts_down, ensure, has_passed, is_written};
 use crate::scene::{LEASE, RETENTION, Scene, UNSETTLED, Verdict, claim, claim_for, owner, renewal};
@@ -45,7 +45,7 @@ async fn a_renewal_changes_nothing_but_times(scene: &Scene) -> Verdict {
     scene.replace(&key, owner(&first), &renewal(LEASE)).await?;
     is_written(&scene.find(&key).await?, &first)?;
     let seen = scene.find(&key).await?.revision;
-    scene.replace(&key, idem_core::Guard::Unchanged(seen), &renewal(LEASE)).await?;
+    scene.replace(&key, Guard::Unchanged(seen), &renewal(LEASE)).await?;
     is_written(&scene.find(&key).await?, &first)
 }
 
@@ -82,13 +82,13 @@ async fn a_renewed_claim_outlives_its_first_times(scene: &Scene) -> Verdict {
         if watch.at_most() >= unit * 2 {
             continue;
         }
-        ensure(matches!(renewed, idem_core::Replaced::Done(_)), "the renewal is Done", renewed)?;
+        ensure(matches!(renewed, Replaced::Done(_)), "the renewal is Done", renewed)?;
         scene.outlast(unit * 2).await;
         let found = scene.find(&key).await?;
         is_written(&found, &first)?;
         ensure(found.lease_left > Duration::ZERO, "the lease is alive", found)?;
         let met = scene.store().insert(&key, &claim()?).await?;
-        return ensure(matches!(met, idem_core::Inserted::Occupied(_)), "the key is taken", met);
+        return ensure(matches!(met, Inserted::Occupied(_)), "the key is taken", met);
     }
     scene.cannot_tell()
 }

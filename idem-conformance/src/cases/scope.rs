@@ -1,5 +1,7 @@
 //! Promise 1: a record stands under its own principal, route and key, and under no other.
 
+use idem_core::key::LONGEST_KEY;
+use idem_core::scope::LONGEST_NAME;
 use idem_core::{IdempotencyKey, KeyFormat, Principal, Route, ScopedKey};
 
 use crate::Halt;
@@ -110,19 +112,19 @@ async fn the_parts_of_a_scope_do_not_run_together(scene: &Scene) -> Verdict {
 }
 
 async fn names_are_told_apart_to_the_last_byte(scene: &Scene) -> Verdict {
-    let format = KeyFormat::new(1, idem_core::key::LONGEST_KEY)?;
+    let format = KeyFormat::new(1, LONGEST_KEY)?;
     let long = |start: &str, length: usize, end: &str| {
         let filling = length - start.len() - end.len();
         format!("{start}{}{end}", "x".repeat(filling))
     };
-    let name = |start: &str, end: &str| long(start, idem_core::scope::LONGEST_NAME, end);
+    let name = |start: &str, end: &str| long(start, LONGEST_NAME, end);
     let route = scene.route("/")?;
     let start = route.as_str();
     let mut scopes = Vec::new();
     for end in ["1", "2"] {
-        let key = format.parse(long("k", idem_core::key::LONGEST_KEY, end))?;
+        let key = format.parse(long("k", LONGEST_KEY, end))?;
         scopes.push(ScopedKey::new(Principal::new(name("p", "0"))?, Route::new(name(start, "0"))?, key));
-        let key = format.parse(long("k", idem_core::key::LONGEST_KEY, "0"))?;
+        let key = format.parse(long("k", LONGEST_KEY, "0"))?;
         scopes.push(ScopedKey::new(Principal::new(name("p", end))?, Route::new(name(start, "0"))?, key.clone()));
         scopes.push(ScopedKey::new(Principal::new(name("p", "0"))?, Route::new(name(start, end))?, key));
     }

@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 use std::sync::Arc;
 
-use idem_core::{Inserted, Swept};
+use idem_core::{Inserted, StoreError, Swept};
 
 use crate::expect::{ensure, is_written};
 use crate::scene::{
@@ -64,7 +64,7 @@ async fn a_sweep_spares_what_was_inserted_anew(scene: &Scene) -> Verdict {
         scene.insert(&scene.key(label)?, &settled_for(&claim()?, completion("old"), scene.unit())).await?;
     }
     scene.outlast(scene.unit()).await;
-    let mut tasks: Vec<core::pin::Pin<Box<dyn Future<Output = Result<_, idem_core::StoreError>> + Send>>> = Vec::new();
+    let mut tasks: Vec<core::pin::Pin<Box<dyn Future<Output = Result<_, StoreError>> + Send>>> = Vec::new();
     for label in 0..KEYS {
         let (handle, key, claim) = (Arc::clone(&handles[label % handles.len()]), scene.key(label)?, claim()?);
         tasks.push(Box::pin(async move {
@@ -96,12 +96,21 @@ async fn expire(scene: &Scene, keys: usize) -> Verdict {
 async fn a_sweep_keeps_to_its_limit(scene: &Scene) -> Verdict {
     let two = NonZeroU32::MIN.saturating_add(1);
     expire(scene, 5).await?;
-    let swept = scene.store().sweep(two).await?;
-    ensure(swept.removed <= 2, "a sweep of at most 2 removes at most 2", swept)?;
-    scene.harness().alone().await?;
-    ensure(swept == Swept { removed: 2, more: true }, "2 of 5 expired records are removed, and there are more", swept)?;
+    let mut removed = 0;
+    for sweeps in 1..=10 {
+        let swept = scene.store().sweep(two).await?;
+        ensure(swept.removed <= 2, "a sweep of at most 2 removes at most 2", swept)?;
+        // Where others sweep too, that is all that can be told.
+        scene.harness().alone().await?;
+        removed += swept.removed;
+        ensure(swept.more || removed == 5, format_args!("there is more after {sweeps} sweeps of 5 records"), swept)?;
+        if removed == 5 {
+            break;
+        }
+    }
+    ensure(removed == 5, "sweeps of at most 2 remove 5 records, and say so", removed)?;
     let rest = scene.store().sweep(MANY).await?;
-    ensure(rest.removed == 3, "the other 3 were still there for the next sweep", rest)
+    ensure(rest.removed == 0, "nothing is left that no sweep has counted", rest)
 }
 
 async fn sweeps_remove_all_that_is_expired(scene: &Scene) -> Verdict {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use idem_core::{Change, Found, Guard, Inserted, KeyStore, Replaced, StoreError};
+use idem_core::{Change, Found, Guard, Inserted, KeyStore, NewRecord, Replaced, ScopedKey, StoreError};
 
 use crate::expect::{
     adds_up, counts_down, ensure, has_passed, has_times_of_claim, has_times_of_settled, is_written, record,
 };
 use crate::scene::{
     LEASE, Occupied, RETENTION, Scene, UNSETTLED, Verdict, all_at_once, claim, claim_for, completed, completion, owner,
-    settled, settled_for, settlements, takeover,
+    renewal, settled, settled_for, settlements, takeover, token,
 };
 use crate::{Halt, WrongClock};
 
@@ -182,7 +182,7 @@ enum Look {
     Replace,
 }
 
-async fn look(store: &dyn KeyStore, key: &idem_core::ScopedKey, looks: Look) -> Result<Found, Halt> {
+async fn look(store: &dyn KeyStore, key: &ScopedKey, looks: Look) -> Result<Found, Halt> {
     let stranger = claim()?;
     let vacant = || Halt::broken("the record, which is never gone", "vacant");
     match looks {
@@ -196,7 +196,7 @@ async fn look(store: &dyn KeyStore, key: &idem_core::ScopedKey, looks: Look) -> 
 }
 
 /// Settles and takes over in turn, each time with other times.
-async fn keep_changing(store: &dyn KeyStore, key: &idem_core::ScopedKey, first: idem_core::NewRecord) -> Verdict {
+async fn keep_changing(store: &dyn KeyStore, key: &ScopedKey, first: NewRecord) -> Verdict {
     let mut current = first;
     for _ in 0..30 {
         let done = store.replace(key, owner(&current), &Change::Record(completed(&current))).await?;
@@ -204,13 +204,7 @@ async fn keep_changing(store: &dyn KeyStore, key: &idem_core::ScopedKey, first: 
         tokio::task::yield_now().await;
         let record = current.record();
         let (lease, retention) = times_of(record.epoch.next().number());
-        let next = idem_core::NewRecord::claim(
-            record.fingerprint,
-            crate::scene::token()?,
-            record.epoch.next(),
-            lease,
-            retention,
-        );
+        let next = NewRecord::claim(record.fingerprint, token()?, record.epoch.next(), lease, retention);
         let taken = store.replace(key, Guard::Unchanged(revision), &Change::Record(next.clone())).await?;
         ensure(matches!(taken, Replaced::Done(_)), "nobody else writes: the takeover is Done", taken)?;
         current = next;
@@ -236,7 +230,7 @@ async fn a_wrong_application_clock_ends_no_lease(scene: &Scene) -> Verdict {
             has_times_of_claim(&met, &first, &watch)?;
         }
         elsewhere.sweep(core::num::NonZeroU32::MIN.saturating_add(999)).await?;
-        let renewed = elsewhere.replace(&mine, owner(&first), &crate::scene::renewal(LEASE)).await?;
+        let renewed = elsewhere.replace(&mine, owner(&first), &renewal(LEASE)).await?;
         ensure(matches!(renewed, Replaced::Done(_)), "the owner renews", renewed)?;
         let found = scene.find(&mine).await?;
         counts_down("lease_left", found.lease_left, LEASE, &watch, &found)?;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use idem_core::{Change, Epoch, Inserted, NewRecord, Token};
 
+use crate::Halt;
 use crate::expect::{ensure, is_version, is_written};
 use crate::scene::{
     LEASE, Occupied, RACERS, ROUNDS, Scene, UNSETTLED, Verdict, all_at_once, claim, completed, fingerprint, owner,
@@ -114,7 +115,7 @@ async fn repeated_inserts_at_once_write_one_record(scene: &Scene) -> Verdict {
             }
         }
         let &[revision] = &done[..] else {
-            return Err(crate::Halt::broken("exactly one insert is Done", format!("{} are", done.len())));
+            return Err(Halt::broken("exactly one insert is Done", format!("{} are", done.len())));
         };
         for found in met {
             is_written(&found, &first)?;

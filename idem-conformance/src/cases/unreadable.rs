@@ -2,13 +2,13 @@
 
 use core::num::NonZeroU32;
 
-use idem_core::{Change, Content, Found, Guard, ScopedKey};
+use idem_core::{Change, Content, Found, Guard, NewRecord, ScopedKey};
 
-use crate::Damage;
 use crate::expect::{ensure, is_written};
 use crate::scene::{
     LEASE, Occupied, Scene, Verdict, claim, completed, completion, owner, renewal, settled_for, takeover,
 };
+use crate::{Damage, Halt};
 
 cases! { 7:
     a_corrupt_record_is_found_unreadable = "Find gives a corrupt record as unreadable: not vacant, no default, no error.";
@@ -23,7 +23,7 @@ fn is_unreadable(found: &Found) -> Verdict {
 }
 
 /// A corrupt claim, and a corrupt completed record.
-async fn damaged(scene: &Scene) -> Result<[(ScopedKey, idem_core::NewRecord); 2], crate::Halt> {
+async fn damaged(scene: &Scene) -> Result<[(ScopedKey, NewRecord); 2], Halt> {
     let (claimed, done, first) = (scene.key("claimed")?, scene.key("settled")?, claim()?);
     scene.insert(&claimed, &first).await?;
     scene.insert(&done, &first).await?;
@@ -82,7 +82,7 @@ async fn a_corrupt_record_expires(scene: &Scene) -> Verdict {
         scene.outlast(unit).await;
         if in_time {
             damage?;
-            let found = found.ok_or_else(|| crate::Halt::broken("the damaged record", "vacant"))?;
+            let found = found.ok_or_else(|| Halt::broken("the damaged record", "vacant"))?;
             is_unreadable(&found)?;
             let next = claim()?;
             scene.insert(&key, &next).await?;
@@ -90,7 +90,7 @@ async fn a_corrupt_record_expires(scene: &Scene) -> Verdict {
             is_written(&scene.lose(&key, Guard::Unchanged(revision), &late).await?, &next)?;
             return is_written(&scene.find(&key).await?, &next);
         }
-        if let Err(skipped @ crate::Halt::Skipped(_)) = damage {
+        if let Err(skipped @ Halt::Skipped(_)) = damage {
             return Err(skipped);
         }
     }

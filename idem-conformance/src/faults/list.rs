@@ -321,6 +321,8 @@ faults! {
     SweepRemovesByKey,
     /// A sweep takes more than it was told to.
     SweepIgnoresLimit,
+    /// A sweep takes more than it says.
+    SweepMiscounts,
     /// A sweep takes nothing.
     SweepTakesNothing,
     /// A sweep never says that there is more.

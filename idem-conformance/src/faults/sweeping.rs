@@ -18,6 +18,10 @@ pub(super) async fn sweep(store: &BrokenStore, limit: NonZeroU32) -> Result<Swep
             row.is_expired(now) || matches!(row.content, Content::Unreadable(_))
         })),
         Fault::SweepIgnoresLimit => Ok(take(store, u32::MAX, Row::is_expired)),
+        Fault::SweepMiscounts => {
+            let swept = take(store, u32::MAX, Row::is_expired);
+            Ok(Swept { removed: swept.removed.min(limit.get()), more: swept.removed > limit.get() })
+        }
         Fault::SweepTakesNothing => Ok(Swept { removed: 0, more: false }),
         Fault::SweepForgetsMore => store.inner.sweep(limit).await.map(|swept| Swept { more: false, ..swept }),
         Fault::SweepRemovesByKey => Ok(remove_by_key(store, limit).await),

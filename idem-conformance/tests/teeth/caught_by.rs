@@ -157,6 +157,7 @@ pub(crate) const CAUGHT_BY: &[(Fault, &[&str])] = &[
     (SweepIgnoresLease, &["a_sweep_spares_a_live_lease"]),
     (SweepRemovesByKey, &["a_sweep_spares_what_was_inserted_anew"]),
     (SweepIgnoresLimit, &["a_sweep_keeps_to_its_limit"]),
+    (SweepMiscounts, &["a_sweep_keeps_to_its_limit", "sweeps_remove_all_that_is_expired"]),
     (SweepTakesNothing, &["sweeps_remove_all_that_is_expired", "a_sweep_keeps_to_its_limit"]),
     (SweepForgetsMore, &["a_sweep_keeps_to_its_limit", "sweeps_remove_all_that_is_expired"]),
     (MiscountsRecords, &["stats_count_what_is_there"]),
