@@ -1,1 +1,230 @@
+//! What operators see, and what they must not see.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use idem_core::{Policy, StoreErrorKind};
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+};
+
+use crate::support::{App, Broken, Fault, Order, charged, payment, request, status};
+
+/// Adds everything up by name and labels.
+#[derive(Clone, Default)]
+struct Totals(Arc<Mutex<BTreeMap<String, f64>>>);
+
+struct Cell(Totals, String);
+
+impl Cell {
+    fn add(&self, value: f64) {
+        *self.0.0.lock().unwrap().entry(self.1.clone()).or_default() += value;
+    }
+}
+
+impl CounterFn for Cell {
+    fn increment(&self, value: u64) {
+        self.add(value as f64);
+    }
+
+    fn absolute(&self, _: u64) {}
+}
+
+impl GaugeFn for Cell {
+    fn increment(&self, value: f64) {
+        self.add(value);
+        // The gauge is back at zero when all is over; this remembers that it was not.
+        Cell(self.0.clone(), format!("{} seen", self.1)).add(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.add(-value);
+    }
+
+    fn set(&self, _: f64) {}
+}
+
+impl HistogramFn for Cell {
+    fn record(&self, value: f64) {
+        assert!((0.0..10.0).contains(&value), "{value} s");
+        self.add(1.0);
+    }
+}
+
+impl Totals {
+    fn cell(&self, key: &Key) -> Arc<Cell> {
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        Arc::new(Cell(self.clone(), format!("{}{{{}}}", key.name(), labels.join(","))))
+    }
+
+    fn take(&self) -> BTreeMap<String, f64> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Recorder for Totals {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.cell(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.cell(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.cell(key))
+    }
+}
+
+/// Outcomes that were counted, by name.
+fn outcomes(totals: &Totals) -> Vec<(String, f64)> {
+    let prefix = "idempotency_requests_total{route=payments,outcome=";
+    let totals = totals.take().into_iter();
+    totals.filter_map(|(name, n)| Some((name.strip_prefix(prefix)?.trim_end_matches('}').to_owned(), n))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_is_counted_once_by_route_and_outcome() {
+    let totals = Totals::default();
+    let _recording = metrics::set_default_local_recorder(&totals);
+    let one = |outcome: &str| vec![(outcome.to_owned(), 1.0)];
+
+    let app = App::charging();
+    app.pay().await;
+    assert_eq!(outcomes(&totals), one("completed"));
+    app.pay().await;
+    assert_eq!(outcomes(&totals), one("replayed"));
+    app.send(request("other")).await;
+    assert_eq!(outcomes(&totals), one("key-reused"));
+    let mut without_key = payment();
+    without_key.headers_mut().remove("idempotency-key");
+    app.send(without_key).await;
+    assert_eq!(outcomes(&totals), one("missing-key"));
+
+    App::answering(|| status(429)).pay().await;
+    assert_eq!(outcomes(&totals), one("released"));
+    App::answering(|| status(500)).pay().await;
+    assert_eq!(outcomes(&totals), one("failed"));
+    App::charging().set(|layer| layer.max_response(0)).pay().await;
+    assert_eq!(outcomes(&totals), one("completed-not-kept"));
+    assert!(App::new(async |_| Err(Broken)).try_send(payment()).await.is_err());
+    assert_eq!(outcomes(&totals), one("failed"));
+    let panicking = App::new(async |_| panic!("a handler panics"));
+    assert!(tokio::spawn(async move { panicking.pay().await }).await.is_err());
+    assert_eq!(outcomes(&totals), one("panicked"));
+
+    let down = App::charging();
+    down.store.set_down(Some(Fault::Refused(StoreErrorKind::Unavailable)));
+    down.pay().await;
+    assert_eq!(outcomes(&totals), one("store-unavailable"));
+    down.set(|layer| layer.policy(Policy::relaxed())).pay().await;
+    assert_eq!(outcomes(&totals), one("unprotected"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn store_calls_attempts_and_retried_completions_are_measured() {
+    let totals = Totals::default();
+    let _recording = metrics::set_default_local_recorder(&totals);
+    let app = App::charging();
+    app.store.next_replace([Fault::Refused(StoreErrorKind::Unavailable)]);
+    app.pay().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let totals = totals.take();
+    for (name, total) in [
+        ("idempotency_store_seconds{operation=insert}", 1.0),
+        ("idempotency_store_seconds{operation=replace}", 2.0),
+        ("idempotency_completion_retries_total{}", 1.0),
+        ("idempotency_in_flight{}", 0.0),
+        ("idempotency_in_flight{} seen", 1.0),
+    ] {
+        assert_eq!(totals.get(name), Some(&total), "{name} in {totals:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_lease_is_counted() {
+    let totals = Totals::default();
+    let _recording = metrics::set_default_local_recorder(&totals);
+    let app = App::new(async |order: Order| {
+        order.running().lost().await;
+        Ok(charged(order.run))
+    });
+    app.store.next_replace(vec![Fault::Lost; 200]);
+    app.pay().await;
+    assert_eq!(totals.take().get("idempotency_lease_lost_total{}"), Some(&1.0));
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Everything that is logged, down to traces and with the spans.
+fn logging() -> (Log, tracing::subscriber::DefaultGuard) {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_span_events(tracing_subscriber::fmt::format::FmtSpan::FULL)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_route_digest_outcome_and_epoch_and_neither_key_nor_principal() {
+    let (log, _logging) = logging();
+    let app = App::charging();
+    app.store.next_replace([Fault::Refused(StoreErrorKind::Unavailable)]);
+    app.pay().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    app.pay().await;
+    app.send(request("other")).await;
+    app.store.set_down(Some(Fault::Lost));
+    app.pay().await;
+
+    let log = log.text();
+    let digest = format!("{:?}", crate::support::key());
+    let digest = digest.rsplit('#').next().unwrap().trim_end_matches(')');
+    for told in ["route=\"payments\"", &format!("key={digest}"), "outcome=\"completed\"", "outcome=\"replayed\"", "epoch=1"] {
+        assert!(log.contains(told), "{told} in {log}");
+    }
+    assert!(log.contains("WARN") && log.contains("the outcome is not written yet"), "{log}");
+    for secret in [crate::support::KEY, "alice", "1.00"] {
+        assert!(!log.contains(secret), "{secret} in {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_misconfiguration_is_logged_as_an_error_that_says_what_to_do() {
+    let (log, _logging) = logging();
+    let app = App::charging();
+    let mut anonymous = payment();
+    anonymous.extensions_mut().clear();
+    app.send(anonymous).await;
+    let log = log.text();
+    assert!(log.contains("ERROR") && log.contains("inside authentication"), "{log}");
+    assert!(!log.contains(crate::support::KEY));
+}

@@ -393,10 +393,6 @@ impl Store {
         self.script.replace.lock().unwrap().extend(faults);
     }
 
-    pub(crate) fn next_find(&self, faults: impl IntoIterator<Item = Fault>) {
-        self.script.find.lock().unwrap().extend(faults);
-    }
-
     pub(crate) fn set_down(&self, fault: Option<Fault>) {
         *self.script.down.lock().unwrap() = fault;
     }
