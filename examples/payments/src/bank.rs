@@ -123,6 +123,7 @@ impl Bank {
         let random = getrandom::u64().expect("the operating system gives random bytes");
         let id = format!("{prefix}_{random:016x}");
         let (epoch, bank_key) = charge.attempt.unzip();
+        tracing::info!(%id, epoch, "the bank charged");
         self.ledger.enter(Entry {
             id: id.clone(),
             kind: charge.kind,
