@@ -139,3 +139,52 @@ proptest! {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(run(steps));
     }
 }
+
+/// A full store whose records all lie in one shard, and a key of another one.
+async fn crowded_shard(entries: usize) -> (MemoryStore<ManualClock>, ManualClock, ScopedKey) {
+    let clock = ManualClock::new();
+    let limits = Limits::default().with_bytes(entries * (ENTRY_BYTES + 16)).unwrap();
+    let store = MemoryStore::with_clock_and_limits(clock.clone(), limits);
+    let key = |number: usize| {
+        let key = IdempotencyKey::parse(format!("{number:015}")).unwrap();
+        ScopedKey::new(Principal::shared(), Route::new("r").unwrap(), key)
+    };
+    let shard_of_key = |key: &ScopedKey| shard_of(store.shared.hashed(key).hash);
+    let crowd = (0..).map(key).filter(|key| shard_of_key(key) == 1).take(entries);
+    for key in crowd.collect::<Vec<_>>() {
+        assert!(matches!(store.insert(&key, &answer_of(0)).await, Ok(Inserted::Done(_))));
+    }
+    assert_eq!(store.shared.usage.bytes(), limits.bytes());
+    let elsewhere = (0..).map(key).find(|key| shard_of_key(key) == 60).unwrap();
+    (store, clock, elsewhere)
+}
+
+/// Kept for a second.
+fn answer_of(bytes: usize) -> NewRecord {
+    let fingerprint = Fingerprint::from_parts(ProfileId::from_bits(1), [0; 32]);
+    let settlement = Settlement::Completed(Answer::Value(vec![0; bytes].into()));
+    NewRecord::settled(fingerprint, Token::from_bytes([1; 16]), Epoch::FIRST, settlement, Duration::from_secs(1))
+}
+
+#[tokio::test]
+async fn an_insert_reclaims_what_it_needs_from_one_shard_and_hardly_more() {
+    let (store, clock, key) = crowded_shard(300).await;
+    clock.advance(Duration::from_secs(1));
+    let needed = 200;
+    let record = answer_of((needed - 1) * (ENTRY_BYTES + 16));
+    assert!(matches!(store.insert(&key, &record).await, Ok(Inserted::Done(_))));
+    let removed = 301 - store.shared.usage.entries();
+    assert!((needed..needed + 8).contains(&removed), "{removed} removed");
+}
+
+#[tokio::test]
+async fn an_insert_does_a_bounded_part_of_the_reclaiming_and_the_next_goes_on() {
+    let (store, clock, key) = crowded_shard(600).await;
+    clock.advance(Duration::from_secs(1));
+    let record = answer_of(550 * (ENTRY_BYTES + 16));
+    for left in [344, 88] {
+        assert_eq!(store.insert(&key, &record).await.unwrap_err().kind(), StoreErrorKind::Full);
+        assert_eq!(store.shared.usage.entries(), left);
+    }
+    assert!(matches!(store.insert(&key, &record).await, Ok(Inserted::Done(_))));
+}

@@ -2,13 +2,15 @@
 
 use std::error::Error;
 
-use idem_core::{Certainty, Change, Guard, Inserted, KeyStore, StoreErrorKind};
+use idem_core::{
+    Certainty, Change, Epoch, Guard, Header, Inserted, KeyStore, NewRecord, Response, Settlement, StoreErrorKind,
+};
 use idem_memory::{ENTRY_BYTES, Limits, LimitsError, ManualClock, MemoryStore, StoreFull};
 
 use crate::races::at_once;
 use crate::scene::{
-    DAY, HOUR, Scene, UNSETTLED, answered, claim, claim_for, completed, completed_for, key, owner, released, renewal,
-    state_of, token, token_of,
+    DAY, HOUR, Scene, UNSETTLED, answered, claim, claim_for, completed, completed_for, fingerprint, key, owner,
+    released, renewal, state_of, token, token_of,
 };
 
 /// Bytes of one claim under a key of [`key`].
@@ -79,6 +81,23 @@ async fn a_shorter_answer_in_place_of_a_longer_one_gives_its_bytes_back() {
     assert_eq!(scene.usage().await, (1, CLAIM as u64 + 1000));
     scene.replaced(&key(0), Guard::Unchanged(revision), &Change::Record(claim(2))).await;
     assert_eq!(scene.usage().await, (1, CLAIM as u64));
+}
+
+#[tokio::test]
+async fn a_response_counts_with_its_texts_and_what_each_header_takes() {
+    let scene = Scene::new();
+    let header = || Header { name: "name".into(), value: "value".into() };
+    let response = Response {
+        status: 200,
+        headers: vec![header(), header()],
+        body: vec![0; 100].into(),
+        trailers: vec![header()],
+    };
+    let settlement = Settlement::Completed(response.into());
+    let settled = NewRecord::settled(fingerprint(), token(1), Epoch::FIRST, settlement, DAY);
+    scene.inserted(&key(0), &settled).await;
+    let answer = size_of::<Response>() + 3 * (size_of::<Header>() + "name".len() + "value".len()) + 100;
+    assert_eq!(scene.usage().await, (1, (CLAIM + answer) as u64));
 }
 
 #[tokio::test]

@@ -125,11 +125,12 @@ async fn a_long_sweep_lets_others_run() {
     scene.clock.advance(UNSETTLED);
     let mut context = Context::from_waker(Waker::noop());
     let mut sweep = scene.store.sweep(NonZeroU32::MAX);
-    let mut before = scene.usage().await.0;
+    let (mut before, mut pauses) = (2000, 0);
     while sweep.as_mut().poll(&mut context).is_pending() {
         let after = scene.usage().await.0;
         assert!(before - after <= 64, "{} removed without a pause", before - after);
-        before = after;
+        (before, pauses) = (after, pauses + 1);
     }
+    assert!(before <= 64 && pauses >= 2000 / 64, "{pauses} pauses, {before} after the last");
     assert_eq!(scene.usage().await, (0, 0));
 }
