@@ -9,7 +9,9 @@ use http::{Response, StatusCode};
 use idem_core::{Policy, StoreErrorKind};
 use idem_tower::problem_grpc;
 
-use crate::support::{App, Fault, Held, Order, Steps, User, charged, first_charge, key, payment, request, seen, status};
+use crate::support::{
+    App, Fault, Held, Order, Steps, User, charged, first_charge, key, payment, request, seen, status,
+};
 
 fn without_key() -> http::Request<Steps> {
     let mut request = payment();
@@ -170,7 +172,8 @@ async fn no_problem_is_ever_stored() {
 async fn grpc_clients_get_problems_as_a_status() {
     let app = App::charging().set(|layer| layer.render(problem_grpc));
     let refused = app.send(without_key()).await;
-    let message = "This operation needs an Idempotency-Key header: a fresh UUID per operation, the same on every retry.";
+    let message =
+        "This operation needs an Idempotency-Key header: a fresh UUID per operation, the same on every retry.";
     let lines = [
         ("content-type", "application/grpc"),
         ("grpc-status", "3"),

@@ -208,7 +208,9 @@ async fn the_log_tells_route_digest_outcome_and_epoch_and_neither_key_nor_princi
     let log = log.text();
     let digest = format!("{:?}", crate::support::key());
     let digest = digest.rsplit('#').next().unwrap().trim_end_matches(')');
-    for told in ["route=\"payments\"", &format!("key={digest}"), "outcome=\"completed\"", "outcome=\"replayed\"", "epoch=1"] {
+    for told in
+        ["route=\"payments\"", &format!("key={digest}"), "outcome=\"completed\"", "outcome=\"replayed\"", "epoch=1"]
+    {
         assert!(log.contains(told), "{told} in {log}");
     }
     assert!(log.contains("WARN") && log.contains("the outcome is not written yet"), "{log}");
