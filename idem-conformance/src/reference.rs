@@ -112,7 +112,7 @@ impl Row {
         }
     }
 
-    fn is_claim(&self) -> bool {
+    pub(crate) fn is_claim(&self) -> bool {
         matches!(&self.content, Content::Readable(record) if !record.state.is_settled())
     }
 }
@@ -147,14 +147,14 @@ impl State {
         let settles = new.record().state.is_settled();
         let claimed_at = self.live(key).filter(|_| settles).map(|row| row.claimed_at);
         let expires_at = match claimed_at {
-            Some(claimed_at) => (claimed_at + new.retention()).max(now + new.retention() / 2),
-            None => now + new.retention(),
+            Some(claimed_at) => claimed_at.saturating_add(new.retention()).max(now.saturating_add(new.retention() / 2)),
+            None => now.saturating_add(new.retention()),
         };
         let row = Row {
             content: Content::Readable(new.record().clone()),
             revision,
             claimed_at: claimed_at.unwrap_or(now),
-            lease_until: now + new.lease(),
+            lease_until: now.saturating_add(new.lease()),
             expires_at,
         };
         self.rows.insert(key.clone(), row);
@@ -165,9 +165,9 @@ impl State {
         let (now, revision) = (self.now(), self.next_revision());
         if let Some(row) = self.rows.get_mut(key) {
             row.revision = revision;
-            row.lease_until = now + lease;
-            if row.expires_at < now + retention / 2 {
-                row.expires_at = now + retention;
+            row.lease_until = now.saturating_add(lease);
+            if row.expires_at < now.saturating_add(retention / 2) {
+                row.expires_at = now.saturating_add(retention);
             }
         }
         revision

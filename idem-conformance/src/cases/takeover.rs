@@ -15,6 +15,7 @@ cases! { 3:
     an_abandoned_claim_is_taken_over (slow) = "A claim whose lease is over is taken over under its revision, and is alive again.";
     a_released_key_is_claimed_by_its_revision = "A released record remembers the epoch and is claimed by a replacement.";
     a_failed_key_is_claimed_by_its_revision = "A failed record is claimed by a replacement, where the policy runs it again.";
+    a_released_key_is_settled_by_its_revision = "An attempt whose claim was released in its place may still write what it did, under the revision.";
     an_operator_settles_what_it_saw = "A settlement under the revision is written, and the late attempt loses by its token.";
     an_operator_does_not_settle_what_has_moved_on = "A settlement under a revision that is over changes nothing.";
 }
@@ -94,6 +95,17 @@ async fn a_released_key_is_claimed_by_its_revision(scene: &Scene) -> Verdict {
 
 async fn a_failed_key_is_claimed_by_its_revision(scene: &Scene) -> Verdict {
     is_claimed_by_its_revision(scene, Settlement::Failed { no_effect: true }).await
+}
+
+async fn a_released_key_is_settled_by_its_revision(scene: &Scene) -> Verdict {
+    let (key, first) = (scene.key("a")?, claim()?);
+    scene.insert(&key, &first).await?;
+    let seen = scene.write(&key, owner(&first), &settled(&claim()?, Settlement::Released)).await?;
+    let record = completed(&first);
+    let revision = scene.write(&key, Guard::Unchanged(seen), &record).await?;
+    let found = scene.find(&key).await?;
+    is_written(&found, &record)?;
+    is_version(&found, revision)
 }
 
 async fn an_operator_settles_what_it_saw(scene: &Scene) -> Verdict {

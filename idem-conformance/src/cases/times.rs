@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idem_core::{Change, Found, Guard, Inserted, KeyStore, NewRecord, Replaced, ScopedKey, StoreError};
+use idem_core::{Change, Found, Guard, Inserted, KeyStore, NewRecord, Replaced, ScopedKey, Settlement, StoreError};
 
 use crate::expect::{
     adds_up, counts_down, ensure, has_passed, has_times_of_claim, has_times_of_settled, is_written, record,
@@ -19,6 +19,7 @@ cases! { 4:
     every_answer_shows_the_times (slow) = "Occupied and Lost show the same times as find.";
     a_settled_record_shows_its_times = "A settlement ends the lease, and its retention counts from the claim.";
     a_settlement_keeps_the_age_of_its_claim (slow) = "Age and retention of a settled record count from the claim, not from the settlement.";
+    a_settlement_over_a_settlement_keeps_the_age_of_the_claim (slow) = "A record that is settled again under its revision still counts from the claim.";
     a_late_settlement_is_kept_for_half_its_retention (slow) = "A claim that took long is settled for at least half of the retention.";
     an_inserted_settlement_counts_from_its_insert = "A settled record that is inserted is kept for its whole retention.";
     a_takeover_starts_the_times_anew (slow) = "Age, lease and retention of a takeover count from the takeover.";
@@ -84,6 +85,18 @@ async fn a_settlement_keeps_the_age_of_its_claim(scene: &Scene) -> Verdict {
         has_times_of_settled(&scene.find(&key).await?, &record, &watch)?;
     }
     Ok(())
+}
+
+async fn a_settlement_over_a_settlement_keeps_the_age_of_the_claim(scene: &Scene) -> Verdict {
+    let (key, first) = (scene.key("a")?, claim()?);
+    let watch = scene.watch();
+    scene.insert(&key, &first).await?;
+    let released = settled_for(&first, Settlement::Released, RETENTION / 2);
+    let seen = scene.write(&key, owner(&first), &released).await?;
+    scene.elapse(scene.unit() / 2).await;
+    let record = completed(&first);
+    scene.write(&key, Guard::Unchanged(seen), &record).await?;
+    has_times_of_settled(&scene.find(&key).await?, &record, &watch)
 }
 
 async fn a_late_settlement_is_kept_for_half_its_retention(scene: &Scene) -> Verdict {

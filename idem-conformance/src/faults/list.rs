@@ -81,6 +81,8 @@ faults! {
     RefusesLateOwner,
     /// A failed record cannot be replaced.
     FailedIsFinal,
+    /// A released record can be claimed but not settled.
+    ReleasedIsNeverSettled,
     /// A release deletes the record.
     ReleaseDeletes,
     /// A replacement leaves the former token.
@@ -169,6 +171,8 @@ faults! {
     SettlementKeepsLease,
     /// The age of a settled record counts from the settlement.
     SettlementResetsAge,
+    /// The age of a record that is settled again counts from the second settlement.
+    SecondSettlementResetsAge,
     /// The retention of a settled record counts from the settlement.
     SettlementResetsRetention,
     /// A settled record keeps the retention of its claim.

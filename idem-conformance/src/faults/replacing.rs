@@ -55,6 +55,12 @@ pub(super) async fn replace(
         {
             Ok(Replaced::Lost(Some(row.found(now))))
         }
+        (Fault::ReleasedIsNeverSettled, Change::Record(record), Some(row))
+            if record.record().state.is_settled()
+                && readable(row).is_some_and(|there| there.state == State::Released) =>
+        {
+            Ok(Replaced::Lost(Some(row.found(now))))
+        }
         (Fault::SaysReplacedWithoutWriting, _, Some(row)) => {
             let replaced = inner.replace(key, guard, change).await?;
             inner.state().rows.insert(key.clone(), row.clone());

@@ -76,6 +76,9 @@ fn spoil_times(fault: Fault, row: &mut Row, how: &Written<'_>, now: Duration) {
         }
         (Fault::SettlementKeepsLease, Written::Settled { before, .. }) => row.lease_until = before.lease_until,
         (Fault::SettlementResetsAge, Written::Settled { .. }) => row.claimed_at = now,
+        (Fault::SecondSettlementResetsAge, Written::Settled { before, .. }) if !before.is_claim() => {
+            row.claimed_at = now;
+        }
         (Fault::SettlementResetsRetention, Written::Settled { retention, .. }) => row.expires_at = now + *retention,
         (Fault::SettlementKeepsRetention, Written::Settled { before, .. }) => row.expires_at = before.expires_at,
         (Fault::SettlementDropsRetention, Written::Settled { .. }) => row.expires_at = NEVER,

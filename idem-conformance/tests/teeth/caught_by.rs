@@ -37,6 +37,7 @@ pub(crate) const CAUGHT_BY: &[(Fault, &[&str])] = &[
     (RevivesExpired, &["a_replacement_does_not_revive_an_expired_record"]),
     (RefusesLateOwner, &["an_owner_may_settle_after_its_lease"]),
     (FailedIsFinal, &["a_failed_key_is_claimed_by_its_revision"]),
+    (ReleasedIsNeverSettled, &["a_released_key_is_settled_by_its_revision"]),
     (ReleaseDeletes, &["a_released_key_is_claimed_by_its_revision", "an_owner_may_settle_its_claim"]),
     (KeepsToken, &["a_takeover_ends_the_former_attempt", "an_operator_settles_what_it_saw", "a_takeover_writes_the_whole_record"]),
     (KeepsFingerprint, &["a_takeover_writes_the_whole_record"]),
@@ -81,6 +82,7 @@ pub(crate) const CAUGHT_BY: &[(Fault, &[&str])] = &[
     // Writing times.
     (SettlementKeepsLease, &["a_settled_record_shows_its_times"]),
     (SettlementResetsAge, &["a_settlement_keeps_the_age_of_its_claim"]),
+    (SecondSettlementResetsAge, &["a_settlement_over_a_settlement_keeps_the_age_of_the_claim"]),
     (SettlementResetsRetention, &["a_settlement_keeps_the_age_of_its_claim"]),
     (SettlementKeepsRetention, &["a_settled_record_shows_its_times", "an_expired_record_is_not_found"]),
     (SettlementDropsRetention, &["a_settled_record_shows_its_times", "an_expired_record_is_not_found"]),
