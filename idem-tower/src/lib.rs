@@ -1,4 +1,150 @@
-//! Idempotency keys as a tower layer: for axum, hyper and tonic.
+//! Idempotency keys as a tower layer, for axum, hyper and tonic.
+//!
+//! A client sends `Idempotency-Key: 8e03978e-40d5-43dd-bc93-6894a57f9324` with its `POST`, and the same key with every
+//! retry. The layer runs the handler once and gives every retry the same answer: status, headers, body and trailers,
+//! marked `Idempotent-Replayed: true`. A key that comes back with another request is refused.
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//!
+//! use axum::body::{Body, to_bytes};
+//! use axum::http::{Request, request::Parts};
+//! use axum::{Extension, Router, routing::post};
+//! use idem_core::{Policy, Principal, ScopeError};
+//! use idem_memory::MemoryStore;
+//! use idem_tower::{IdempotencyLayer, Running, matched_path};
+//! use tower::ServiceExt;
+//!
+//! #[derive(Clone)]
+//! struct User(String);
+//!
+//! /// Whoever authentication has found.
+//! fn caller(parts: &Parts) -> Option<Result<Principal, ScopeError>> {
+//!     parts.extensions.get::<User>().map(|user| Principal::new(&user.0))
+//! }
+//!
+//! static CHARGES: AtomicU32 = AtomicU32::new(0);
+//!
+//! async fn pay(running: Running, order: String) -> String {
+//!     // The same key on every attempt: a rerun of this handler is a retry for the bank.
+//!     let _key_for_the_bank = running.derive_key("charge-card");
+//!     format!("charge {} for {order}", CHARGES.fetch_add(1, Ordering::SeqCst) + 1)
+//! }
+//!
+//! let idem = IdempotencyLayer::new(MemoryStore::default(), caller, matched_path);
+//! let app = Router::new()
+//!     .route("/payments", post(pay).layer(idem.clone()))
+//!     .route("/likes", post(async || "liked").layer(idem.clone().policy(Policy::relaxed())))
+//!     .layer(Extension(User("alice".to_owned()))); // authentication, in real life
+//!
+//! let send = async |body: &'static str| {
+//!     let request = Request::post("/payments").header("Idempotency-Key", "8e03978e-40d5").body(Body::from(body))?;
+//!     let response = app.clone().oneshot(request).await?;
+//!     let status = response.status().as_u16();
+//!     let body = to_bytes(response.into_body(), usize::MAX).await?;
+//!     Ok::<_, axum::BoxError>((status, String::from_utf8(body.to_vec())?))
+//! };
+//! assert_eq!(send("100.00").await?, (200, "charge 1 for 100.00".to_owned()));
+//! assert_eq!(send("100.00").await?, (200, "charge 1 for 100.00".to_owned()));
+//! assert_eq!(send("900.00").await?.0, 422);
+//!
+//! // After the server has stopped to accept connections:
+//! idem.drain().await;
+//! assert_eq!(CHARGES.load(Ordering::SeqCst), 1);
+//! # Ok::<(), axum::BoxError>(()) }).map_err(|error| error as Box<dyn std::error::Error>)
+//! # }
+//! # #[cfg(not(feature = "axum"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Where it stands
+//!
+//! ```text
+//! client → compression → authentication → idempotency → rate limit → time limit → handler
+//! ```
+//!
+//! - **Inside authentication**: the principal is part of the key, and a replay goes only to who may call at all. Where
+//!   a grant may be revoked between a request and its retry, [`check_replay`](IdempotencyLayer::check_replay) asks
+//!   again.
+//! - **Outside rate limiting**: a limit in front of it would refuse the answers of finished requests. A quota on new
+//!   keys is [`admit`](IdempotencyLayer::admit).
+//! - **Inside compression**: what is stored is what the handler said, whatever encodings the retry accepts. A handler
+//!   that compresses itself keeps its `Content-Encoding`.
+//! - **Once**: applied twice to one request, it answers 500 `misconfigured`, says so in the log, and runs nothing.
+//!
+//! In axum, [`matched_path`] is the route function inside a router's `layer` and `route_layer`, a method router's
+//! `layer`, and `nest`. With hyper or tonic, [`fixed_route`] or any function of the request's head.
+//!
+//! # The way of a request
+//!
+//! 1. Another method than POST and PATCH passes untouched, and so does a request without a key where the policy lets
+//!    it. A missing or malformed key is 400; no principal or no route name is 500 `misconfigured`, before anything
+//!    runs.
+//! 2. The body is read, up to a limit (413), and fingerprinted.
+//! 3. A permit is taken. With none left, or while the layer drains, new work is refused with 503 `overloaded`; a
+//!    finished request is still replayed.
+//! 4. **The claim, the handler, the reading of its response and the settling are one task of its own.** A client that
+//!    hangs up cancels none of it, and its retry finds the answer. One that hangs up earlier has claimed nothing.
+//! 5. The key is settled before the answer goes out, so that no retry falls into a gap. A store that cannot take the
+//!    outcome costs no client its answer: the claim stays, and the write is tried again until it is done.
+//!
+//! Because the handler runs in another task, it sees what the request carries and not the task-local values of layers
+//! outside this one. The current `tracing` span comes along.
+//!
+//! # What an answer does to its key
+//!
+//! | answer | the key is | a retry |
+//! |---|---|---|
+//! | 2xx, 3xx, most 4xx | completed | gets the same answer |
+//! | 401, 425, 429 | released | runs |
+//! | 408, 5xx, a panic, an `Err`, a body that breaks off | failed, the effect open | is refused under [`Policy::strict`](idem_core::Policy::strict), runs under [`Policy::relaxed`](idem_core::Policy::relaxed) |
+//!
+//! [`classify`](fn@classify) is the whole table, with gRPC's; [`IdempotencyLayer::classify`] overrides it per route.
+//! What the handler says through [`Running`] comes before both.
+//!
+//! # What is kept
+//!
+//! Everything but what belongs to one connection (`Connection` and what it names, `Keep-Alive`, `Proxy-*`, `TE`,
+//! `Trailer`, `Upgrade`), one message (`Content-Length`, `Transfer-Encoding`, `Date`) or one client (`Set-Cookie`,
+//! `Authorization`). The first client gets the handler's own headers, all of them.
+//!
+//! A response over [`max_response`](IdempotencyLayer::max_response) or
+//! [`buffer_time`](IdempotencyLayer::buffer_time), an interim one, one of the type `text/event-stream` or one marked
+//! [`Streamed`] is *completed, not kept*: that is written first, then the client gets it whole, as it comes. Its retries
+//! are refused with *response not kept*; nothing runs twice. Unmarked streams are held back until a limit is reached,
+//! so mark them.
+//!
+//! A bidirectional gRPC stream cannot begin before its client has ended it, because the request is read whole: leave it
+//! out by [`covers_only`](IdempotencyLayer::covers_only). With gRPC-Web, the layer stands inside the translation.
+//!
+//! # Operation
+//!
+//! [`drain`](IdempotencyLayer::drain) at shutdown waits for what runs and for what is owed.
+//!
+//! | metric | labels | |
+//! |---|---|---|
+//! | `idempotency_requests_total` | `route`, `outcome` | `completed`, `completed-not-kept`, `released`, `failed`, `panicked`, `lease-lost`, `unprotected`, `replayed`, `without-key`, `denied`, `not-ready`, or the slug of a problem |
+//! | `idempotency_store_seconds` | `operation` | every call of the store, failed ones included |
+//! | `idempotency_in_flight` | | attempts that run |
+//! | `idempotency_lease_lost_total` | | attempts that could not count on their lease any more |
+//! | `idempotency_completion_retries_total` | | settling writes that the store did not take |
+//!
+//! Every protected request has a `tracing` span `idempotency` with route, outcome, epoch and the start of the key's
+//! digest. Keys and principals are never logged.
+//!
+//! # Features
+//!
+//! `axum`: [`matched_path`], [`Running`] as an extractor, and requests of nested routers compared by the URI that the
+//! client sent instead of what is left of it.
+//!
+#![cfg_attr(feature = "axum", doc = "[`matched_path`]: crate::matched_path")]
+#![cfg_attr(
+    not(feature = "axum"),
+    doc = "[`matched_path`]: https://docs.rs/idem-tower/latest/idem_tower/fn.matched_path.html"
+)]
 
 mod arrival;
 mod attempt;
