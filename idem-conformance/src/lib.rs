@@ -65,13 +65,10 @@
 //! as [`Pace::Real`] says, times that must *not* end are minutes to days, and what passes is bounded by what was
 //! measured: a slow machine makes a case take longer, not fail.
 //!
-//! # Finer than the contract's words
+//! # How exact
 //!
-//! Three things are asked for that the contract implies and does not spell out:
-//!
-//! - Times are kept to within 5 ms. A store that rounds to seconds is most of a second off.
-//! - A write is seen by the next call through any handle: a replica that lags behind is no place to look.
-//! - A corrupt record goes with its retention, as any other; otherwise its key would be refused for ever.
+//! Times are held to within 5 ms: the contract asks for a millisecond, and the machine may be slow to read its clock. A
+//! store that rounds to seconds is most of a second off.
 //!
 //! # Does it notice?
 //!

@@ -16,20 +16,23 @@ use crate::{Change, Found, Guard, NewRecord, Revision, ScopedKey, StoreError};
 /// # Contract
 ///
 /// 1. [`insert`](Self::insert) is one atomic step and treats an expired record as absent. It never says `Done`
-///    without a durable record, and never gives an expired record as `Occupied`. *Broken: two handlers run, or an
-///    old key blocks a new request.*
+///    without a durable record, and never gives an expired record as `Occupied`. The record stands under exactly its
+///    own principal, route and key, and every later call sees it, through whichever handle or replica. *Broken: two
+///    handlers run, an old key blocks a new request, or a caller gets another's answer.*
 /// 2. A lost race gives what is there **now**. If that vanished meanwhile, the store looks again, a bounded number of
 ///    times, and then says [`Contended`](crate::StoreErrorKind::Contended). *Broken: the loser runs unprotected.*
 /// 3. [`replace`](Self::replace) acts only while its guard holds, in one atomic step, and never creates a record.
 ///    *Broken: a late attempt reopens or erases a completed record.*
-/// 4. Only the store's own clock counts. Times cross this trait as durations; [`Found`] has all of them from the same
-///    consistent step as the record. *Broken: an application clock that is wrong ends a live lease.*
+/// 4. Only the store's own clock counts. Times cross this trait as durations, kept to the millisecond or better;
+///    [`Found`] has all of them from the same consistent step as the record. *Broken: an application clock that is
+///    wrong ends a live lease.*
 /// 5. Bytes come back as they went in: empty, NUL, not UTF-8, 1 MiB, repeated headers in order. *Broken: a retry
 ///    gets another answer.*
 /// 6. Tokens are compared verbatim, and `insert` repeated with one token finds that token. *Broken: an attempt whose
 ///    claim got no reply is locked out by itself.*
 /// 7. A record that cannot be decoded is [`Content::Unreadable`](crate::Content), never vacant, never a default
-///    value. *Broken: after an upgrade, everything runs again.*
+///    value. It expires as any other, and [`Guard::Owner`] never fits it. *Broken: after an upgrade, everything runs
+///    again.*
 /// 8. Every wait is bounded; a missing server is an error of kind
 ///    [`Unavailable`](crate::StoreErrorKind::Unavailable) within the configured time. *Broken: requests pile up.*
 /// 9. There are no default method bodies, and `Arc<S>`, `Box<S>` and `&S` forward every method. *Broken: a wrapper
