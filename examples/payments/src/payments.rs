@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::auth::Caller;
 use crate::bank::{Bank, BankError, Charge, Directions};
-use crate::ledger::{Entry, Kind};
+use crate::ledger::Kind;
 use crate::problem::Problem;
 
 /// `POST /payments`
@@ -86,9 +86,11 @@ pub(crate) async fn receipt(
     Ok(Json(Receipt { amount: entry.amount, currency: entry.currency, ..Receipt::of(entry.id) }))
 }
 
-/// `GET /ledger`: the bank's own view, of every caller.
-pub(crate) async fn ledger(State(bank): State<Bank>) -> Json<Vec<Entry>> {
-    Json(bank.ledger.entries())
+/// `GET /ledger`: the bank's own view, of every caller. A JSON array, one charge a line.
+pub(crate) async fn ledger(State(bank): State<Bank>) -> Response {
+    let charges = bank.ledger.entries().iter().map(to_json).collect::<Vec<_>>();
+    let array = format!("[{}]", charges.join(",\n "));
+    ([(header::CONTENT_TYPE, "application/json")], array).into_response()
 }
 
 /// What a failure of the bank means for the key is said by the status, except where the handler knows better.
@@ -132,23 +134,23 @@ impl Receipt {
     fn of(id: String) -> Self {
         Self { id, ..Self::default() }
     }
+}
 
-    fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("strings, and nothing that could fail to be one")
-    }
+fn to_json(data: &impl Serialize) -> String {
+    serde_json::to_string(data).expect("plain data, and members that are named by text")
 }
 
 /// A receipt, padded or streamed as the directions say.
 fn answer(mut receipt: Receipt, directions: &Directions) -> Response {
     if let Some(size) = directions.big {
         receipt.padding = Some(String::new());
-        let missing = size.saturating_sub(receipt.to_json().len());
+        let missing = size.saturating_sub(to_json(&receipt).len());
         receipt.padding = Some("x".repeat(missing));
     }
     if !directions.stream {
         return Json(receipt).into_response();
     }
-    let bytes = Bytes::from(receipt.to_json());
+    let bytes = Bytes::from(to_json(&receipt));
     let middle = bytes.len() / 2;
     let chunks = [bytes.slice(..middle), bytes.slice(middle..)];
     let body = Body::from_stream(stream::iter(chunks).map(Ok::<_, core::convert::Infallible>));
