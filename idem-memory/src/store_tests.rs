@@ -170,7 +170,7 @@ fn answer_of(bytes: usize) -> NewRecord {
 async fn an_insert_reclaims_what_it_needs_from_one_shard_and_hardly_more() {
     let (store, clock, key) = crowded_shard(300).await;
     clock.advance(Duration::from_secs(1));
-    let needed = 200;
+    let needed = 150;
     let record = answer_of((needed - 1) * (ENTRY_BYTES + 16));
     assert!(matches!(store.insert(&key, &record).await, Ok(Inserted::Done(_))));
     let removed = 301 - store.shared.usage.entries();
