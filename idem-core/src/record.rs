@@ -50,7 +50,7 @@ pub struct Found {
     pub age: Duration,
     /// How long the attempt may still be silent; zero once that is over, and for settled records.
     pub lease_left: Duration,
-    /// How long the record will still be kept.
+    /// How long until its retention ends; zero where only a live lease keeps it any longer.
     pub retention_left: Duration,
     /// The record, or why it cannot be read.
     pub content: Content,
