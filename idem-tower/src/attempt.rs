@@ -2,7 +2,7 @@
 
 use core::any::Any;
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::Pin;
 use core::task::Poll;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ where
     let version = work.parts.version;
     tracing::Span::current().record("epoch", running.epoch().number());
 
-    let handled = attempt.drive(caught(handle(&settings, running.clone(), work))).await;
+    let handled = attempt.drive(caught(Box::pin(handle(&settings, running.clone(), work)))).await;
     let (class, answer, ended) = match handled {
         Ok(Ok((class, answer, response))) => (class, answer, Ended::Response(response)),
         Ok(Err(error)) => (Class::Fail, None, Ended::Error(error)),
@@ -145,8 +145,7 @@ where
 }
 
 /// Catches a panic at any poll.
-async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
-    let mut future = pin!(future);
+async fn caught<F: Future>(mut future: Pin<Box<F>>) -> Result<F::Output, Box<dyn Any + Send>> {
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Ok(Poll::Pending) => Poll::Pending,

@@ -2,12 +2,13 @@
 
 use core::future::{Future, poll_fn};
 use core::marker::PhantomData;
+use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::Poll;
 use std::sync::Arc;
 
 use http::request::Parts;
-use idem_core::{Answer, Begin, Refusal, RequestIdentity, ScopedKey, StoreError};
+use idem_core::{Answer, Attempt, Begin, Refusal, RequestIdentity, ScopedKey, StoreError};
 use tracing::Instrument;
 
 use crate::attempt::{self, Ended};
@@ -68,41 +69,53 @@ where
     let settings = Arc::clone(settings);
     let (idem, key, identity) = (settings.idem.clone(), key.clone(), Arc::clone(identity));
     let mut begin = Box::pin(async move { idem.begin(&key, &*identity).await });
-    // A store in this process answers at the first poll; its replays then need no task.
+    // A store in this process answers at the first poll; its replays then need no task. Tasks are boxed: they are
+    // large, and would be moved from place to place on their way.
     match poll_once(begin.as_mut()).await {
-        Poll::Ready(begun @ Ok(Begin::Run(_))) => detached(proceed(begun, settings, work, permit)).await,
-        Poll::Ready(begun) => proceed(begun, settings, work, permit).await,
-        Poll::Pending => detached(async move { proceed(begin.await, settings, work, permit).await }).await,
+        Poll::Ready(begun) => match to_run(begun, work) {
+            ControlFlow::Break(turn) => turn,
+            ControlFlow::Continue((attempt, work)) => {
+                detached(Box::pin(async move { Turn::Ran(attempt::run(settings, attempt, work, permit).await) })).await
+            }
+        },
+        Poll::Pending => {
+            detached(Box::pin(async move {
+                match to_run(begin.await, work) {
+                    ControlFlow::Break(turn) => turn,
+                    ControlFlow::Continue((attempt, work)) => {
+                        Turn::Ran(attempt::run(settings, attempt, work, permit).await)
+                    }
+                }
+            }))
+            .await
+        }
     }
 }
 
-/// Waits for nothing unless the key is claimed.
-async fn proceed<S, B, R>(
+/// A claim that is written, and what its handler needs.
+type ToRun<S, B> = (Attempt<Timer>, Work<S, B>);
+
+/// Goes on with an attempt and the work for it, or breaks off with what there is to say instead.
+fn to_run<S, B, R: http_body::Body, E>(
     begun: Result<Begin<Timer>, StoreError>,
-    settings: Arc<Settings>,
     work: Work<S, B>,
-    permit: Permit,
-) -> Turn<S, B, R, S::Error>
-where
-    S: Inner<B, R>,
-    B: Movable,
-    R: Movable,
-{
-    match begun {
-        Ok(Begin::Run(attempt)) => Turn::Ran(attempt::run(settings, attempt, work, permit).await),
+) -> ControlFlow<Turn<S, B, R, E>, ToRun<S, B>> {
+    ControlFlow::Break(match begun {
+        Ok(Begin::Run(attempt)) => return ControlFlow::Continue((attempt, work)),
         Ok(Begin::Replay(answer)) => Turn::Replay(answer),
         Ok(Begin::Refuse(refusal)) => Turn::Refused(refusal, work),
         Err(error) => Turn::StoreFailed(error),
-    }
+    })
 }
 
 /// Runs to its end, whatever becomes of whoever waits for it.
-async fn detached<S, B, R, E>(task: impl Future<Output = Turn<S, B, R, E>> + Send + 'static) -> Turn<S, B, R, E>
+async fn detached<S, B, R, E, F>(task: Pin<Box<F>>) -> Turn<S, B, R, E>
 where
     S: Send + 'static,
     B: Movable,
     R: Movable,
     E: Send + 'static,
+    F: Future<Output = Turn<S, B, R, E>> + Send + 'static,
 {
     match tokio::spawn(task.in_current_span()).await {
         Ok(turn) => turn,
