@@ -118,9 +118,14 @@ impl Call {
 
     /// Sends the first bytes of it and hangs up.
     pub async fn send_only(&self, bytes: u64) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        self.send_only_over(&mut stream, bytes).await;
+    }
+
+    /// Sends the first bytes of it over a connection that somebody else holds.
+    pub async fn send_only_over(&self, stream: &mut TcpStream, bytes: u64) {
         let wire = self.wire();
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(wire.len());
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(&wire[..bytes]).await.unwrap();
     }
 

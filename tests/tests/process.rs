@@ -179,6 +179,20 @@ mod signals {
     }
 
     #[tokio::test]
+    async fn a_server_that_is_told_to_stop_leaves_a_body_that_never_ends_and_loses_nothing() {
+        let server = payments!("--drain", "200ms").await;
+        let pay = server.caller("alice").pay("never-sent-to-its-end");
+        let mut upload = TcpStream::connect(server.address()).await.expect("it listens");
+        pay.send_only_over(&mut upload, pay.length() - 1).await;
+        server.assert_healthy().await;
+        stop(&server, Signal::SIGTERM);
+        let ended = server.ended().await;
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.log);
+        assert!(ended.log.contains("some connections did not end in time"), "{}", ended.log);
+        assert!(!ended.log.contains("the bank charged"), "{}", ended.log);
+    }
+
+    #[tokio::test]
     async fn an_idle_server_ends_at_once_also_with_connections_that_say_nothing() {
         let server = payments!().await;
         let _silent = TcpStream::connect(server.address()).await.unwrap();
