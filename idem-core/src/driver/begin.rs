@@ -131,10 +131,9 @@ impl<T: Timer> Idempotency<T> {
         })
     }
 
+    /// Of a request whose claim certainly does not stand.
     fn may_run_unprotected(&self, error: &StoreError) -> bool {
-        self.settings.policy.store_down() == StoreDown::RunUnprotected
-            && error.kind() == StoreErrorKind::Unavailable
-            && error.certainty() == Certainty::NotWritten
+        self.settings.policy.store_down() == StoreDown::RunUnprotected && error.kind() == StoreErrorKind::Unavailable
     }
 }
 

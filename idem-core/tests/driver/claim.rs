@@ -171,3 +171,21 @@ async fn an_unsettled_claim_outlives_the_retention() {
     let refused = strict(&store).begin(&key(), &request()).await.unwrap();
     assert!(matches!(refused, Begin::Refuse(Refusal::OutcomeUnknown)), "{refused:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_in_the_background_does_not_set_the_epoch_back() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store));
+    for _ in 0..3 {
+        let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("released") };
+        attempt.settle(Settlement::Released).await;
+    }
+    // The insert finds the released record; the claim over it is written, and every reply is lost.
+    store.next(Op::Claim, [Fault::Late(SECOND / 100)]);
+    store.always(Op::Claim, Fault::HangsAfter);
+    idem.begin(&key(), &request()).await.unwrap_err();
+    store.heal();
+    sleep(SECOND).await;
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("released") };
+    assert_eq!(attempt.running().epoch(), Epoch::from_number(5), "three, the one given up, and this");
+}

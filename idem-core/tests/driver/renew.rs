@@ -121,3 +121,41 @@ async fn a_replaced_attempt_hears_of_it_at_its_next_renewal_and_changes_nothing(
     assert!(told.all().contains(&"lease lost") || told.all().contains(&"lease silent"), "{:?}", told.all());
     assert_eq!(new.settle(Settlement::Completed(value("new"))).await, Settled::Done);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_reply_was_lost_counts_from_when_it_was_first_sent() {
+    let store = Faulty::new();
+    store.next(Op::Claim, [Fault::LateLostReply(3 * SECOND)]);
+    let start = Instant::now();
+    let Begin::Run(attempt) = strict(&store).begin(&key(), &request()).await.unwrap() else { panic!("its own") };
+    store.always(Op::Renew, Fault::NotWritten);
+    let running = attempt.running().clone();
+    attempt.drive(running.lost()).await;
+    assert_eq!(start.elapsed(), LEASE - LEASE / 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_hangs_does_not_keep_the_next_one_back() {
+    let store = Faulty::new();
+    let idem = strict(&store).call_timeout(100 * LEASE);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    store.next(Op::Renew, [Fault::HangsBefore]);
+    attempt.drive(sleep(10 * LEASE)).await;
+    assert!(!attempt.running().is_lost());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_driven_step_by_step_under_one_lease_and_one_ceiling() {
+    let store = Faulty::new();
+    let policy = Policy::strict().customize().ceiling(100 * SECOND).build().unwrap();
+    let idem = strict(&store).policy(policy);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    attempt.drive(sleep(50 * SECOND)).await;
+    attempt.drive(sleep(40 * SECOND)).await;
+    assert!(!attempt.running().is_lost(), "renewed in both steps");
+    attempt.drive(sleep(100 * SECOND)).await;
+    let renewals = store.calls(Op::Renew);
+    attempt.drive(sleep(100 * SECOND)).await;
+    assert_eq!(store.calls(Op::Renew), renewals, "no renewal after the ceiling");
+    assert!(attempt.running().is_lost());
+}

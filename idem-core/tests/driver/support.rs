@@ -47,6 +47,8 @@ pub(crate) enum Fault {
     LostRequest,
     /// An error that leaves it open; and it was written.
     LostReply,
+    /// It was written; after this long, an error that leaves it open.
+    LateLostReply(Duration),
     /// No answer ever; and nothing was written.
     HangsBefore,
     /// No answer ever; and it was written.
@@ -124,6 +126,11 @@ impl Faulty {
             Some(Fault::LostRequest) => Err(StoreError::unknown(StoreErrorKind::Unavailable, std::fmt::Error)),
             Some(Fault::LostReply) => {
                 work.await?;
+                Err(StoreError::unknown(StoreErrorKind::Unavailable, std::fmt::Error))
+            }
+            Some(Fault::LateLostReply(by)) => {
+                work.await?;
+                tokio::time::sleep(by).await;
                 Err(StoreError::unknown(StoreErrorKind::Unavailable, std::fmt::Error))
             }
             Some(Fault::HangsBefore | Fault::LandsAfter(_)) => std::future::pending().await,
@@ -234,7 +241,14 @@ pub(crate) fn value(text: &'static str) -> Answer {
 
 /// Lease 30 s, ceiling 15 min, retention 24 h.
 pub(crate) fn strict(store: &Faulty) -> Idempotency<impl Timer + use<>> {
-    Idempotency::new(store.clone(), tokio::time::sleep)
+    Idempotency::new(store.clone(), sleep_once)
+}
+
+/// A sleep that, as most futures, panics when it is polled once it is over. Tokio's own does not.
+#[expect(clippy::redundant_async_block, reason = "the block is what panics")]
+fn sleep_once(duration: Duration) -> impl Future<Output = ()> + Send + 'static {
+    let sleep = tokio::time::sleep(duration);
+    async move { sleep.await }
 }
 
 pub(crate) fn relaxed(store: &Faulty) -> Idempotency<impl Timer + use<>> {
