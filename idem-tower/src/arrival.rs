@@ -58,13 +58,12 @@ pub(crate) fn arrival(settings: &Settings, parts: &Parts) -> Arrival {
         }
     };
     // A request that a handler makes to a router of its own carries no such extension, or another key.
-    if let Some(outer) = parts.extensions.get::<Running>().filter(|outer| *outer.key().key() == key) {
+    if parts.extensions.get::<Running>().is_some_and(|outer| *outer.key().key() == key) {
         tracing::error!(
             route = route.as_str(),
             "the idempotency layer is applied twice to this request; the request did not run. Remove one of the two"
         );
-        // The outer attempt has run nothing either.
-        outer.release();
+        // The outer attempt is not released: this may be a request that its handler passes on after it has acted.
         return refused(settings, parts, Problem::misconfigured());
     }
     Arrival::Protected(ScopedKey::new(principal, route, key))

@@ -121,6 +121,9 @@ impl IdempotencyLayer {
 
     /// Reads request bodies of at most this many bytes; larger ones are refused with 413. The default is
     /// [`MAX_REQUEST_BODY`](crate::MAX_REQUEST_BODY).
+    ///
+    /// A body is read before a permit is taken, so that slow uploads hold none: what bounds the memory for bodies is
+    /// this limit times the connections that the server accepts.
     #[must_use]
     pub fn max_request_body(self, bytes: usize) -> Self {
         self.with(|settings| settings.max_request_body = bytes)
@@ -166,7 +169,8 @@ impl IdempotencyLayer {
     /// Lets a request wait up to this long for the running attempt of its key, and gives its answer then. Without it,
     /// and after it, the answer is 409 `in-progress`.
     ///
-    /// A waiter holds no permit. It asks the store at pauses of 10 ms to 500 ms, doubling.
+    /// A waiter holds no permit and is not counted among the attempts. It asks the store at pauses of 10 ms to 500 ms,
+    /// doubling, and holds its request meanwhile. Once its client hangs up, it is gone.
     #[must_use]
     pub fn wait(self, limit: Duration) -> Self {
         self.with(|settings| settings.wait = Some(limit))

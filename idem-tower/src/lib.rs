@@ -105,6 +105,9 @@
 //! [`classify`](fn@classify) is the whole table, with gRPC's; [`IdempotencyLayer::classify`] overrides it per route.
 //! What the handler says through [`Running`] comes before both.
 //!
+//! An `Err` of the inner service fails its key also where it means *not now*, as that of a load shedder does: it cannot
+//! be told from one that came half-way. Inside this layer, *not now* is the response 429.
+//!
 //! # What is kept
 //!
 //! Everything but what belongs to one connection (`Connection` and what it names, `Keep-Alive`, `Proxy-*`, `TE`,
@@ -118,7 +121,8 @@
 //! so mark them.
 //!
 //! A bidirectional gRPC stream cannot begin before its client has ended it, because the request is read whole: leave it
-//! out by [`covers_only`](IdempotencyLayer::covers_only). With gRPC-Web, the layer stands inside the translation.
+//! out by [`covers_only`](IdempotencyLayer::covers_only). With gRPC-Web, the layer stands inside the translation. gRPC
+//! clients understand problems that are [rendered](IdempotencyLayer::render) by [`problem_grpc`].
 //!
 //! # Operation
 //!

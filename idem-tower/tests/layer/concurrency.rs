@@ -255,30 +255,32 @@ async fn clones_share_permits_and_drain_whatever_their_policies() {
     app.send(with_key("another-key")).await.is_problem(503, "overloaded");
 }
 
-#[tokio::test]
-async fn back_pressure_of_the_inner_service_delays_new_work_and_no_replay() {
-    let (app, held) = slow_first(charged);
-    let limited = ConcurrencyLimitLayer::new(1).layer(app.service.clone());
-    drop(limited);
-    let inner = tower::service_fn({
-        let held = Arc::clone(&held);
-        let runs = Arc::new(AtomicUsize::new(0));
-        move |_: Request<Body<Steps>>| {
-            let (held, run) = (Arc::clone(&held), runs.fetch_add(1, Ordering::SeqCst) + 1);
-            async move {
-                if run == 2 {
-                    held.begun.notify_one();
-                    held.go_on.notified().await;
-                }
-                Ok::<_, Broken>(charged(run))
+/// An inner service that runs so many at once; its run of this number says that it runs, and goes on once it is let.
+fn limited(app: &App, at_once: usize, slow_run: usize) -> (impl Fn(Request<Steps>) -> JoinHandle<Seen>, Arc<Held>) {
+    let held = Arc::new(Held::default());
+    let (in_handler, runs) = (Arc::clone(&held), Arc::new(AtomicUsize::new(0)));
+    let inner = tower::service_fn(move |_: Request<Body<Steps>>| {
+        let (held, run) = (Arc::clone(&in_handler), runs.fetch_add(1, Ordering::SeqCst) + 1);
+        async move {
+            if run == slow_run {
+                held.begun.notify_one();
+                held.go_on.notified().await;
             }
+            Ok::<_, Broken>(charged(run))
         }
     });
-    let service = app.layer.layer(ConcurrencyLimitLayer::new(1).layer(inner));
-    let send = |request| {
+    let service = app.layer.layer(ConcurrencyLimitLayer::new(at_once).layer(inner));
+    let send = move |request| {
         let service = service.clone();
         tokio::spawn(async move { see(service.oneshot(request).await.unwrap()).await })
     };
+    (send, held)
+}
+
+#[tokio::test]
+async fn back_pressure_of_the_inner_service_delays_new_work_and_no_replay() {
+    let app = App::charging();
+    let (send, held) = limited(&app, 1, 2);
     assert_eq!(send(payment()).await.unwrap(), first_charge());
     let leader = send(with_key("second-key"));
     held.begun.notified().await;
@@ -296,6 +298,21 @@ async fn back_pressure_of_the_inner_service_delays_new_work_and_no_replay() {
     held.go_on.notify_one();
     assert_eq!(leader.await.unwrap(), seen(201, &[("location", "/payments/1")], "charge 2"));
     assert_eq!(delayed.await.unwrap(), seen(201, &[("location", "/payments/1")], "charge 3"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_holds_no_place_in_the_inner_service() {
+    let app = App::charging().set(|layer| layer.wait(Duration::from_secs(60)));
+    let (send, held) = limited(&app, 2, 1);
+    let leader = send(payment());
+    held.begun.notified().await;
+    let waiter = send(payment());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let other = tokio::time::timeout(Duration::from_secs(1), send(with_key("another-key"))).await;
+    assert_eq!(other.unwrap().unwrap(), seen(201, &[("location", "/payments/1")], "charge 2"));
+    held.go_on.notify_one();
+    assert_eq!(leader.await.unwrap(), first_charge());
+    assert_eq!(waiter.await.unwrap(), first_charge().replayed());
 }
 
 /// Says at once that it will never serve.

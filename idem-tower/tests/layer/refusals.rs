@@ -397,17 +397,37 @@ async fn a_record_that_cannot_be_read_is_refused_under_every_policy() {
 }
 
 #[tokio::test]
-async fn layered_twice_is_a_loud_error_that_runs_nothing_and_holds_no_key() {
+async fn layered_twice_is_a_loud_error_and_runs_nothing() {
     let app = App::charging();
-    let twice = app.layer.layer(app.service.clone().map_request(|request: Request<idem_tower::Body<Steps>>| {
-        let (parts, body) = request.into_parts();
-        drop(body);
-        Request::from_parts(parts, Steps::from(r#"{"amount":"1.00"}"#))
-    }));
+    let twice = app.layer.layer(app.service.clone().map_request(as_it_came));
     see(twice.clone().oneshot(payment()).await.unwrap()).await.is_problem(500, "misconfigured");
-    see(twice.oneshot(payment()).await.unwrap()).await.is_problem(500, "misconfigured");
+    see(twice.oneshot(payment()).await.unwrap()).await.is_problem(500, "previous-attempt-failed");
     assert_eq!(app.runs(), 0);
-    assert_eq!(app.pay().await, first_charge(), "the mistake has claimed nothing");
+}
+
+/// The test's layers are around services of one body type.
+fn as_it_came(request: Request<idem_tower::Body<Steps>>) -> Request<Steps> {
+    request.map(|_| Steps::from(r#"{"amount":"1.00"}"#))
+}
+
+#[tokio::test]
+async fn a_request_that_is_passed_on_after_the_handler_has_acted_releases_nothing() {
+    let inner = App::charging();
+    let other = inner.clone();
+    let outer = App::new(move |order: Order| {
+        let inner = other.clone();
+        async move {
+            // The charge is made here; then the very same request goes on to a router with a layer of its own.
+            let mut onward = payment();
+            *onward.extensions_mut() = order.parts.extensions.clone();
+            assert_eq!(inner.send(onward).await.status, 500);
+            Ok(status(500))
+        }
+    });
+    assert_eq!(outer.pay().await.status, 500);
+    let problem = outer.pay().await.is_problem(500, "previous-attempt-failed");
+    assert_eq!(problem["safe_to_use_new_key"], false);
+    assert_eq!((outer.runs(), inner.runs()), (1, 0));
 }
 
 #[tokio::test]
