@@ -164,8 +164,8 @@ async fn state(app: &App) -> State {
     }
 }
 
-#[tokio::test]
-async fn not_kept_is_written_before_the_first_byte_of_an_endless_stream_goes_out() {
+#[tokio::test(start_paused = true)]
+async fn not_kept_is_written_before_the_first_byte_of_an_endless_stream_goes_out_at_once() {
     for kind in ["marked", "event stream", "said by the handler"] {
         let app = App::new(move |order: Order| {
             let (open, never) = gate();
@@ -181,7 +181,9 @@ async fn not_kept_is_written_before_the_first_byte_of_an_endless_stream_goes_out
             }
             std::future::ready(Ok(response))
         });
+        let begun = tokio::time::Instant::now();
         let mut stream = app.service.clone().oneshot(payment()).await.unwrap().into_body();
+        assert_eq!(begun.elapsed(), Duration::ZERO, "{kind}: nothing is held back");
         assert_eq!(state(&app).await, State::Completed(Answer::NotKept));
         assert_eq!(stream.frame().await.unwrap().unwrap().into_data().unwrap(), "first", "{kind}");
         app.pay().await.is_problem(409, "response-not-kept");
@@ -189,7 +191,7 @@ async fn not_kept_is_written_before_the_first_byte_of_an_endless_stream_goes_out
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_over_the_limit_streams_on_and_is_not_kept_from_before_that() {
     let (open, closed) = gate();
     let body = std::sync::Mutex::new(Some(Steps::of([data("123456789"), closed, data(" and the rest")])));

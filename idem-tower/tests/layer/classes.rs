@@ -137,6 +137,24 @@ async fn the_handler_says_do_not_keep() {
 }
 
 #[tokio::test]
+async fn what_is_said_while_the_body_is_made_still_counts() {
+    type Say = fn(&idem_tower::Running);
+    let sayings: [(Say, Retry); 3] = [
+        (|running| running.do_not_keep(), Retry::NotKept),
+        (|running| running.release(), Retry::Run),
+        (|running| running.fail_without_effect(), Retry::Refused { safe: true }),
+    ];
+    for (say, retry) in sayings {
+        let app = App::new(move |order: Order| {
+            let running = order.running();
+            let steps = [data("te"), Step::Do(Box::new(move || say(&running))), data("xt")];
+            std::future::ready(Ok(Response::new(Steps::of(steps))))
+        });
+        settles(app, seen(200, &[], "text"), retry).await;
+    }
+}
+
+#[tokio::test]
 async fn a_failed_attempt_runs_again_under_the_relaxed_policy() {
     let app = App::answering(|| status(500)).set(|layer| layer.policy(Policy::relaxed()));
     settles(app, seen(500, &[], "text"), Retry::Run).await;

@@ -40,6 +40,8 @@ pub(crate) enum Step {
     /// Nothing comes until the other end is used.
     Gate(oneshot::Receiver<()>),
     Panic,
+    /// Something is done between two frames.
+    Do(Box<dyn FnOnce() + Send>),
 }
 
 impl Steps {
@@ -97,6 +99,10 @@ impl http_body::Body for Steps {
             Some(Step::Trailers(trailers)) => Some(Ok(Frame::trailers(trailers))),
             Some(Step::Break) => Some(Err(Box::new(Broken))),
             Some(Step::Fail(error)) => Some(Err(error)),
+            Some(Step::Do(act)) => {
+                act();
+                return self.poll_frame(cx);
+            }
             Some(Step::Panic) => panic!("the body panics"),
             Some(gate @ Step::Gate(_)) => {
                 self.steps.push_front(gate);
