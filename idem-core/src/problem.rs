@@ -44,6 +44,8 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use crate::{KeyError, Refusal, StoreError, StoreErrorKind};
 
 /// Where the problem types are described unless [`Problem::type_uri`] is given another base.
@@ -216,18 +218,28 @@ impl Problem {
     /// The `application/problem+json` body.
     #[must_use]
     pub fn to_json(&self, type_base: &str) -> String {
-        let mut members = serde_json::Map::new();
-        members.insert("type".into(), self.type_uri(type_base).into());
-        members.insert("title".into(), self.title.into());
-        members.insert("status".into(), self.status.into());
-        members.insert("detail".into(), self.detail.as_ref().into());
-        if let Some(wait) = self.retry_after {
-            let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            members.insert("retry_after_ms".into(), milliseconds.into());
-        }
-        if let Some(safe) = self.safe_to_use_new_key {
-            members.insert("safe_to_use_new_key".into(), safe.into());
-        }
-        serde_json::Value::Object(members).to_string()
+        let rendered = Rendered {
+            r#type: self.type_uri(type_base),
+            title: self.title,
+            status: self.status,
+            detail: &self.detail,
+            retry_after_ms: self.retry_after.map(|wait| wait.as_millis()),
+            safe_to_use_new_key: self.safe_to_use_new_key,
+        };
+        // Text and numbers always encode; were they not to, the status would still say what happened.
+        serde_json::to_string(&rendered).unwrap_or_default()
     }
+}
+
+/// The members in the order of RFC 9457, whatever features of `serde_json` a build has.
+#[derive(Serialize)]
+struct Rendered<'a> {
+    r#type: String,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u128>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe_to_use_new_key: Option<bool>,
 }

@@ -30,3 +30,8 @@ macro_rules! payments {
         $crate::Server::start(env!("CARGO_BIN_EXE_payments-under-test"), &[$($option),*])
     };
 }
+
+/// The README's code, so that it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,4 +1,4 @@
-//! The walk-through in the README of the example, run as it stands there.
+//! The walks through the example in both READMEs, run as they stand there.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -7,7 +7,10 @@ use std::process::Stdio;
 use idem_tests::{Server, payments};
 use serde_json::Value;
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/payments/README.md");
+const READMES: [(&str, usize); 2] = [
+    (concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"), 8),
+    (concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/payments/README.md"), 3),
+];
 
 /// Set, it makes the document say what was answered, in place of a comparison.
 const UPDATE: &str = "IDEM_UPDATE_README";
@@ -17,18 +20,25 @@ const DOCUMENTED: &str = "127.0.0.1:3000";
 
 #[tokio::test]
 async fn every_command_of_the_walk_through_is_answered_as_it_says() {
-    let text = std::fs::read_to_string(README).expect("the README is there");
+    for (path, commands) in READMES {
+        walk_through(path, commands).await;
+    }
+}
+
+/// Walks through one document, which has at least so many commands.
+async fn walk_through(path: &str, at_least: usize) {
+    let text = std::fs::read_to_string(path).expect("the README is there");
     let mut document = Document::parse(&text);
     let server = payments!().await;
     let outputs = run(&document, &server).await;
 
     if std::env::var_os(UPDATE).is_some() {
         document.take(outputs);
-        std::fs::write(README, document.to_text()).expect("the README can be written");
+        std::fs::write(path, document.to_text()).expect("the README can be written");
         return;
     }
     let commands: Vec<_> = document.commands().collect();
-    assert!(commands.len() >= 10, "only {} commands were found", commands.len());
+    assert!(commands.len() >= at_least, "only {} commands were found in {path}", commands.len());
     for ((command, documented), output) in commands.into_iter().zip(&outputs) {
         let (documented, output) = (comparable(documented), comparable(output));
         assert_eq!(
