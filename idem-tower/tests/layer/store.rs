@@ -99,6 +99,24 @@ async fn a_full_store_refuses_new_keys_and_replays_old_ones() {
     assert_eq!(app.runs(), 0);
 }
 
+#[tokio::test]
+async fn no_answer_goes_out_before_its_key_is_settled() {
+    let app = App::charging();
+    let held = std::sync::Arc::<crate::support::Held>::default();
+    app.store.next_replace([Fault::Held(std::sync::Arc::clone(&held))]);
+    let client = app.clone();
+    let client = tokio::spawn(async move { client.pay().await });
+    held.begun.notified().await;
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!client.is_finished());
+    app.pay().await.is_problem(409, "in-progress");
+    held.go_on.notify_one();
+    assert_eq!(client.await.unwrap(), first_charge());
+    assert_eq!(app.pay().await, first_charge().replayed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_whose_completion_is_owed_goes_out_and_is_completed_later() {
     for fault in [DOWN, Fault::Lost, Fault::LostReply] {
