@@ -14,6 +14,9 @@
 //! ## `body-too-large`
 //! The request body passes the limit up to which bodies are compared. Nothing ran.
 //!
+//! ## `body-unreadable`
+//! The request body broke off, or could not be decoded. Nothing ran. Send it again, with the same key.
+//!
 //! ## `key-reused`
 //! The key was used for another request. Use a new key for a new operation.
 //!
@@ -110,6 +113,17 @@ impl Problem {
         let mut problem = Self::new("body-too-large", 413, "Request body too large", "");
         problem.detail = Cow::Owned(format!("The request body has more than {limit} bytes. Nothing was done."));
         problem
+    }
+
+    /// The request body could not be read to its end.
+    #[must_use]
+    pub const fn body_unreadable() -> Self {
+        Self::new(
+            "body-unreadable",
+            400,
+            "Request body unreadable",
+            "The request body broke off or could not be read. Nothing was done. Retry with the same key.",
+        )
     }
 
     /// No permit is free, or the server drains.

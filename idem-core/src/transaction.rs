@@ -54,7 +54,7 @@ pub trait TransactionalStore: Send + Sync {
 /// What [`TransactionalStore::open`] has found.
 #[derive(Debug)]
 pub enum Opened<Tx> {
-    /// The key is the caller's until the transaction ends. The record that was there, if any: released, or failed.
+    /// The key is the caller's until the transaction ends. What stands under it, for [`decide`](crate::machine::decide).
     Locked(Tx, Option<Found>),
     /// Another transaction holds the key.
     InProgress,

@@ -24,6 +24,7 @@ fn every_row_has_its_status_type_and_advice() {
         (Problem::invalid_key(&KeyError::Empty), "invalid-key", 400, None),
         (Problem::misconfigured(), "misconfigured", 500, None),
         (Problem::body_too_large(10), "body-too-large", 413, None),
+        (Problem::body_unreadable(), "body-unreadable", 400, None),
         (refused(&Refusal::KeyReused), "key-reused", 422, None),
         (refused(&in_progress), "in-progress", 409, None),
         (refused(&failed(false)), "previous-attempt-failed", 500, Some(false)),
@@ -95,4 +96,16 @@ fn a_store_error_says_whether_anything_was_written_and_keeps_its_source() {
     assert!(std::error::Error::source(&error.clone()).is_some());
     let error = StoreError::not_written(StoreErrorKind::Full, std::fmt::Error);
     assert_eq!(error.to_string(), "the key store is full and takes no new keys; nothing was written");
+}
+
+#[test]
+fn every_problem_type_has_its_anchor_in_the_docs_that_it_links_to() {
+    let docs = include_str!("../src/problem.rs");
+    let slugs = docs.split("Self::new(").skip(1).filter_map(|call| call.split('"').nth(1));
+    let mut count = 0;
+    for slug in slugs {
+        assert!(docs.contains(&format!("//! ## `{slug}`\n")), "{slug} has no section");
+        count += 1;
+    }
+    assert_eq!(count, 14);
 }

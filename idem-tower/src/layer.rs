@@ -126,6 +126,7 @@ impl IdempotencyLayer {
     ///
     /// Nothing begins any more; call it again to wait.
     pub async fn drain(&self) {
+        self.settings.idem.hurry_owed_writes();
         self.settings.in_flight.drain().await;
     }
 

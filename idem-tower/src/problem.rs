@@ -74,15 +74,3 @@ fn percent_encoded(text: &str) -> String {
         encoded
     })
 }
-
-/// The request body could not be read to its end. Nothing was claimed.
-pub(crate) fn body_unreadable() -> Problem {
-    Problem {
-        slug: "body-unreadable",
-        status: 400,
-        title: "Request body unreadable",
-        detail: "The request body broke off or could not be read. Nothing was done. Retry with the same key.".into(),
-        retry_after: None,
-        safe_to_use_new_key: None,
-    }
-}

@@ -23,7 +23,6 @@ use crate::buffer::{self, Unread};
 use crate::claim::{Turn, Work, claim};
 use crate::hooks::Asked;
 use crate::observe::{self, Outcome};
-use crate::problem::body_unreadable;
 use crate::service::{Inner, Movable};
 use crate::settings::{Settings, overloaded, store_failed};
 use crate::stored;
@@ -206,7 +205,7 @@ fn unreadable(unread: &Unread, limit: usize) -> Problem {
         }
         Unread::Broken(error) => {
             tracing::debug!(%error, "a request body broke off; nothing was claimed");
-            body_unreadable()
+            Problem::body_unreadable()
         }
     }
 }

@@ -99,7 +99,8 @@ impl<T: Timer> Attempt<T> {
             return output;
         }
         let Some(held) = self.held else { return handler.await };
-        match select(handler, pin!(self.keep_alive(held))).await {
+        // In a box, because handlers that are done at once should not carry its size about.
+        match select(handler, Box::pin(self.keep_alive(held))).await {
             Either::Left((output, _)) => output,
             Either::Right(((), handler)) => handler.await,
         }

@@ -1,12 +1,16 @@
 //! Writes that must still happen although nobody waits for them any more.
 
+use core::pin::pin;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use event_listener::Event;
+use futures_util::future::{Either, select};
+
 use super::attempt::Held;
 use super::settle::Written;
-use super::{Event, Idempotency, Task, Timer};
+use super::{Event as Observed, Idempotency, Task, Timer};
 use crate::{Epoch, NewRecord, ScopedKey, Settlement, State, StoreError};
 
 /// Starts a task that outlives its caller.
@@ -49,7 +53,10 @@ impl OwedWrite {
 
 /// What is owed, in numbers, and the queue for drivers without a spawner.
 #[derive(Default)]
-pub(super) struct Owed(Mutex<Ledger>);
+pub(super) struct Owed {
+    ledger: Mutex<Ledger>,
+    hurry: Event,
+}
 
 #[derive(Default)]
 struct Ledger {
@@ -65,7 +72,7 @@ impl Owed {
 
     /// A panic elsewhere leaves plain numbers and a queue: both stay usable.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes room for one write; says whether there is any.
@@ -99,7 +106,7 @@ impl<T: Timer> Idempotency<T> {
 
     pub(super) fn owe(&self, mut write: OwedWrite) {
         if !self.settings.owed.take_in(&mut write) {
-            return self.settings.observer.observe(&write.key, &Event::OwedWriteGivenUp);
+            return self.settings.observer.observe(&write.key, &Observed::OwedWriteGivenUp);
         }
         match &self.settings.spawner {
             Some(spawn) => spawn(Box::pin(self.clone().write_until_done(write))),
@@ -111,6 +118,12 @@ impl<T: Timer> Idempotency<T> {
     #[must_use]
     pub fn owed_writes(&self) -> usize {
         self.settings.owed.count()
+    }
+
+    /// Tries the owed writes of the background at once, instead of after their pauses. For a shutdown that waits for
+    /// them.
+    pub fn hurry_owed_writes(&self) {
+        self.settings.owed.hurry.notify(usize::MAX);
     }
 
     /// Tries every owed write once, for callers without a spawner; gives back how many are still owed.
@@ -134,15 +147,18 @@ impl<T: Timer> Idempotency<T> {
     async fn write_until_done(self, mut write: OwedWrite) {
         let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
         loop {
-            self.settings.timer.sleep(pause).await;
-            waited += pause;
+            let hurry = self.settings.owed.hurry.listen();
+            match select(pin!(self.settings.timer.sleep(pause)), hurry).await {
+                Either::Left(_) => waited += pause,
+                Either::Right(_) => pause = FIRST_PAUSE,
+            }
             match self.try_once(&mut write).await {
                 Ok(true) => break,
                 Ok(false) => {}
-                Err(error) => self.settings.observer.observe(&write.key, &Event::SettlingRetried(error)),
+                Err(error) => self.settings.observer.observe(&write.key, &Observed::SettlingRetried(error)),
             }
             if waited >= self.settings.policy.retention() {
-                self.settings.observer.observe(&write.key, &Event::OwedWriteGivenUp);
+                self.settings.observer.observe(&write.key, &Observed::OwedWriteGivenUp);
                 break;
             }
             pause = (pause * 2).min(LAST_PAUSE);

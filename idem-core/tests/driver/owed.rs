@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use idem_core::{Answer, Begin, Settled, Settlement, State};
 
-use crate::support::{Fault, Faulty, Op, Told, key, named, request, strict};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{Fault, Faulty, Op, SECOND, Told, key, named, request, spawning, strict, value};
 
 #[tokio::test(start_paused = true)]
 async fn answers_beyond_the_byte_bound_are_owed_as_not_kept() {
@@ -36,4 +38,22 @@ async fn more_owed_writes_than_the_bound_are_given_up_loudly_and_keep_their_clai
     }
     assert_eq!(idem.owed_writes(), 4096);
     assert_eq!(told.all().iter().filter(|event| **event == "owed write given up").count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn owed_writes_that_are_hurried_do_not_sit_out_their_pauses() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store));
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    store.always(Op::Settle, Fault::NotWritten);
+    assert_eq!(attempt.settle(Settlement::Completed(value("paid"))).await, Settled::Owed);
+    sleep(600 * SECOND).await;
+    store.heal();
+    let start = Instant::now();
+    idem.hurry_owed_writes();
+    while idem.owed_writes() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(start.elapsed(), std::time::Duration::ZERO);
+    assert_eq!(store.state().await, Some(State::Completed(value("paid"))));
 }
