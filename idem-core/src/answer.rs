@@ -1,11 +1,14 @@
 //! What a settled attempt leaves behind for its retries.
 
+use core::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 /// What a replay gives back. Clones are cheap: bodies are shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` shows sizes instead of contents, here and below: stored answers stay out of logs.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Answer {
     /// An HTTP response, as data.
     Response(Arc<Response>),
@@ -27,6 +30,16 @@ impl Answer {
     }
 }
 
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Response(response) => f.debug_tuple("Response").field(response).finish(),
+            Self::Value(value) => write!(f, "Value({} bytes)", value.len()),
+            Self::NotKept => f.write_str("NotKept"),
+        }
+    }
+}
+
 impl From<Response> for Answer {
     fn from(response: Response) -> Self {
         Self::Response(Arc::new(response))
@@ -34,7 +47,7 @@ impl From<Response> for Answer {
 }
 
 /// Status, headers, body and trailers of an HTTP response, byte for byte.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
@@ -53,11 +66,28 @@ impl Response {
     }
 }
 
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("status", &self.status)
+            .field("headers", &self.headers)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("trailers", &self.trailers)
+            .finish()
+    }
+}
+
 /// One header or trailer line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     /// The name, lower case.
     pub name: Bytes,
     /// The value, any bytes.
     pub value: Bytes,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} bytes", self.name.escape_ascii(), self.value.len())
+    }
 }

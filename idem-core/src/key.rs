@@ -61,14 +61,14 @@ impl fmt::Debug for IdempotencyKey {
     }
 }
 
-/// Which keys are accepted: a length and, where wanted, one rule more.
+/// Which keys are accepted: a length and, where wanted, further rules.
 ///
 /// The alphabet is not settable; see [`IdempotencyKey`]. The default is 8 to 128 characters and no further rule.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct KeyFormat {
     shortest: usize,
     longest: usize,
-    rule: Option<Rule>,
+    rules: Vec<Rule>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ struct Rule {
 
 impl Default for KeyFormat {
     fn default() -> Self {
-        Self { shortest: 8, longest: 128, rule: None }
+        Self { shortest: 8, longest: 128, rules: Vec::new() }
     }
 }
 
@@ -93,7 +93,7 @@ impl KeyFormat {
         if shortest == 0 || shortest > longest || longest > LONGEST_KEY {
             return Err(KeyFormatError { shortest, longest });
         }
-        Ok(Self { shortest, longest, rule: None })
+        Ok(Self { shortest, longest, rules: Vec::new() })
     }
 
     /// Accepts UUIDs of any version and nothing else: 36 characters, hyphens where RFC 9562 puts them.
@@ -101,13 +101,13 @@ impl KeyFormat {
     /// Upper and lower case stay different keys.
     #[must_use]
     pub fn uuid() -> Self {
-        Self { shortest: 36, longest: 36, rule: Some(Rule { name: "a UUID", holds: is_uuid }) }
+        Self { shortest: 36, longest: 36, rules: vec![Rule { name: "a UUID", holds: is_uuid }] }
     }
 
     /// Adds one rule; `name` completes the sentence "the key must be …" in the client's answer.
     #[must_use]
     pub fn and(mut self, name: &'static str, holds: fn(&str) -> bool) -> Self {
-        self.rule = Some(Rule { name, holds });
+        self.rules.push(Rule { name, holds });
         self
     }
 
@@ -169,7 +169,7 @@ impl KeyFormat {
             return Err(KeyError::TooLong { length, longest: self.longest });
         }
         let text = core::str::from_utf8(key).map_err(|error| KeyError::NotAscii { position: error.valid_up_to() })?;
-        if let Some(rule) = self.rule.filter(|rule| !(rule.holds)(text)) {
+        if let Some(rule) = self.rules.iter().find(|rule| !(rule.holds)(text)) {
             return Err(KeyError::Rule { rule: rule.name });
         }
         Ok(IdempotencyKey(text.into()))

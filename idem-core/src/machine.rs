@@ -19,6 +19,9 @@ pub enum Decision {
         epoch: Epoch,
         /// Over this version of a record that is there; `None`: insert.
         over: Option<Revision>,
+        /// An earlier attempt may have had an effect. Whatever this one says of itself, a failure then has its effect
+        /// open.
+        effect_open: bool,
     },
     /// The claim is the caller's own: an earlier write whose answer was lost.
     Resume {
@@ -49,16 +52,22 @@ pub enum Decision {
 /// | in progress, lease over | same | by [`Policy::abandoned`]: claim, epoch + 1, or refuse: outcome unknown |
 /// | completed | same | replay, or refuse: response not kept |
 /// | failed | same | by [`Policy::failed`]: claim, epoch + 1, or refuse: previous attempt failed |
+///
+/// A claim over an abandoned attempt, or over one that failed with its effect open, leaves that effect open.
 #[must_use]
 pub fn decide(found: Option<&Found>, request: &dyn RequestIdentity, own: Token, policy: &Policy) -> Decision {
     let Some(found) = found else {
-        return Decision::Claim { epoch: Epoch::FIRST, over: None };
+        return Decision::Claim { epoch: Epoch::FIRST, over: None, effect_open: false };
     };
     let record = match &found.content {
         Content::Readable(record) => record,
         Content::Unreadable(why) => return Decision::Refuse(Refusal::RecordUnreadable(*why)),
     };
-    let claim_over = Decision::Claim { epoch: record.epoch.next(), over: Some(found.revision) };
+    let claim_over = Decision::Claim {
+        epoch: record.epoch.next(),
+        over: Some(found.revision),
+        effect_open: matches!(record.state, State::InProgress | State::Failed { no_effect: false }),
+    };
     match &record.state {
         State::Released => return claim_over,
         State::InProgress if record.token == own => {

@@ -1,6 +1,7 @@
 //! The numbers that tell attempts and writes apart.
 
 use core::fmt;
+use std::sync::Arc;
 
 /// Names one attempt: 128 random bits, unique per attempt, also within one process.
 ///
@@ -104,10 +105,17 @@ pub trait TokenSource: Send + Sync {
     fn draw(&self) -> Result<Token, TokenError>;
 }
 
-/// The operating system gave no random bytes.
+/// There are no random bytes to be had.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("no random bytes from the operating system: {0}")]
-pub struct TokenError(pub String);
+#[error("no random bytes for the token of an attempt")]
+pub struct TokenError(#[source] Arc<dyn std::error::Error + Send + Sync>);
+
+impl TokenError {
+    /// Keeps what the generator says.
+    pub fn new(source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+}
 
 /// The operating system's generator, read 64 tokens at a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -133,7 +141,7 @@ impl TokenSource for OsTokens {
             // A forked child inherits the buffer; were it to draw from it, parent and child would hold one token.
             let process = std::process::id();
             if buffer.used == BUFFERED_TOKENS || buffer.process != process {
-                getrandom::fill(&mut buffer.bytes).map_err(|error| TokenError(error.to_string()))?;
+                getrandom::fill(&mut buffer.bytes).map_err(TokenError::new)?;
                 buffer.used = 0;
                 buffer.process = process;
             }

@@ -82,6 +82,9 @@ fn a_format_can_ask_for_more_but_not_for_nothing() {
     assert_eq!(error.to_string(), "the key must be a UUID");
     let even = KeyFormat::default().and("of even length", |key| key.len() % 2 == 0);
     assert_eq!(even.parse("123456789"), Err(KeyError::Rule { rule: "of even length" }));
+    let lower = KeyFormat::uuid().and("lower case", |key| !key.bytes().any(|byte| byte.is_ascii_uppercase()));
+    assert_eq!(lower.parse("x".repeat(36)), Err(KeyError::Rule { rule: "a UUID" }), "rules add up");
+    assert!(lower.parse("8E03978e-40d5-43dd-bc93-6894a57f9324").is_err());
 }
 
 #[test]

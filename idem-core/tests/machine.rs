@@ -160,10 +160,11 @@ fn decide_follows_its_table_in_every_situation() {
             _ => Comparison::UnknownProfile,
         });
         match decide(found.as_ref(), &request, OWN, &policy(abandoned, failed)) {
-            Decision::Claim { epoch, over: None } => format!("claim {}", epoch.number()),
-            Decision::Claim { epoch, over: Some(revision) } => {
+            Decision::Claim { epoch, over: None, effect_open: false } => format!("claim {}", epoch.number()),
+            Decision::Claim { over: None, effect_open: true, .. } => "nothing came before".into(),
+            Decision::Claim { epoch, over: Some(revision), effect_open } => {
                 assert_eq!(revision, REVISION, "a takeover is written over the revision that was seen");
-                format!("claim {} over", epoch.number())
+                format!("claim {} over{}", epoch.number(), if effect_open { " effect-open" } else { "" })
             }
             Decision::Resume { epoch, renew_first: false } => format!("resume {}", epoch.number()),
             Decision::Resume { epoch, renew_first: true } => format!("resume {} renew-first", epoch.number()),

@@ -18,6 +18,7 @@ use crate::{Change, Epoch, Fingerprint, Guard, InPlaceOfMine, NewRecord, Replace
 ///
 /// Dropped before that, it keeps its claim: a future that was dropped proves nothing about what it did. The claim is
 /// then abandoned once its lease is over, and the policy decides.
+#[must_use = "an attempt that is dropped keeps its claim until its lease is over, and longer under a strict policy"]
 pub struct Attempt<T: Timer> {
     idem: Idempotency<T>,
     running: Running,
@@ -30,17 +31,30 @@ pub struct Attempt<T: Timer> {
 pub(super) struct Held {
     pub(super) token: Token,
     pub(super) fingerprint: Fingerprint,
+    /// An attempt before this one may have had an effect.
+    pub(super) effect_open: bool,
 }
 
-/// Rings when the lease is as good as over. Started before the write that grants the lease is sent, so that the
-/// store, whose clock counts, never ends the lease first.
-pub(super) type LeaseClock<T> = Pin<Box<<T as Timer>::Sleep>>;
+/// The two moments of a lease. Started before the write that grants the lease is sent, so that the store, whose clock
+/// counts, never ends the lease first.
+pub(super) struct LeaseClock<T: Timer> {
+    /// When to renew; `None`: at once.
+    due: Option<Pin<Box<T::Sleep>>>,
+    /// When the lease is as good as over; `None` once that was said.
+    over: Option<Pin<Box<T::Sleep>>>,
+}
+
+impl<T: Timer> LeaseClock<T> {
+    pub(super) fn already_due(mut self) -> Self {
+        self.due = None;
+        self
+    }
+}
 
 /// What limits the attempt. Behind a lock, because a `Sleep` need not be `Sync` and an attempt is: only one task ever
 /// drives it.
 struct Clocks<T: Timer> {
-    /// `None` once it has rung, and for an attempt without a claim.
-    lease: Option<LeaseClock<T>>,
+    lease: LeaseClock<T>,
     /// Started by the first handler that has to wait.
     ceiling: Option<Pin<Box<T::Sleep>>>,
     ceiling_reached: bool,
@@ -55,15 +69,24 @@ pub enum Settled {
     LeaseLost(InPlaceOfMine),
     /// The store did not take it. The claim stays, and the write is tried again in the background.
     Owed,
+    /// The store did not take it, and too many writes are owed already. The claim stays, and nobody will settle it
+    /// but another call of [`settle`](Attempt::settle), or an operator.
+    GivenUp,
     /// There was no record to settle: the attempt ran unprotected.
     Unprotected,
 }
 
 impl<T: Timer> Attempt<T> {
-    pub(super) fn new(idem: Idempotency<T>, key: ScopedKey, epoch: Epoch, held: Option<(Held, LeaseClock<T>)>) -> Self {
-        let (held, lease) = held.unzip();
+    pub(super) fn new(idem: Idempotency<T>, key: ScopedKey, epoch: Epoch, held: Held, lease: LeaseClock<T>) -> Self {
         let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false });
-        Self { idem, running: Running::new(key, epoch), held, clocks }
+        Self { idem, running: Running::new(key, epoch), held: Some(held), clocks }
+    }
+
+    /// An attempt without a claim: it has no lease, and settles nothing.
+    pub(super) fn unprotected(idem: Idempotency<T>, key: ScopedKey) -> Self {
+        let lease = LeaseClock { due: None, over: None };
+        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false });
+        Self { idem, running: Running::new(key, Epoch::UNPROTECTED), held: None, clocks }
     }
 
     /// What the handler gets to see.
@@ -114,30 +137,27 @@ impl<T: Timer> Attempt<T> {
         let renewal = Change::Renew { lease, retention: policy.unsettled_retention() };
         let call_timeout = settings.call_timeout.min(lease / 3);
         let mut ceiling = pin!(self.ceiling());
-        let mut pause = lease / 3;
         loop {
             let due = {
-                let due = pin!(self.ringing(timer.sleep(pause)));
-                matches!(select(due, ceiling.as_mut()).await, Either::Left(_))
+                let due = pin!(self.ringing(self.renewal_due()));
+                // The ceiling first: a renewal that has been due since is not made any more.
+                matches!(select(ceiling.as_mut(), due).await, Either::Right(_))
             };
             if !due {
                 break;
             }
             let clock = self.idem.lease_clock();
             let call = settings.store.replace(self.running.key(), Guard::Owner(held.token), &renewal);
-            pause = match self.ringing(self.idem.bounded_by(call_timeout, call)).await {
-                Ok(Replaced::Done(_)) => {
-                    self.clocks().lease = Some(clock);
-                    lease / 3
-                }
+            match self.ringing(self.idem.bounded_by(call_timeout, call)).await {
+                Ok(Replaced::Done(_)) => self.clocks().lease = clock,
                 Ok(Replaced::Lost(_)) => {
                     if self.running.signal_lost() {
                         settings.observer.observe(self.running.key(), &Event::LeaseLost);
                     }
                     return;
                 }
-                Err(_) => SHORTEST_PAUSE.max(lease / 12),
-            };
+                Err(_) => self.clocks().lease.due = Some(Box::pin(timer.sleep(SHORTEST_PAUSE.max(lease / 12)))),
+            }
         }
         // No renewal any more: the lease runs out, and the handler has to know.
         self.ringing(pending::<()>()).await;
@@ -159,9 +179,22 @@ impl<T: Timer> Attempt<T> {
     async fn lease_over(&self) {
         poll_fn(|context| {
             let mut clocks = self.clocks();
-            let Some(clock) = &mut clocks.lease else { return Poll::Pending };
-            ready!(clock.as_mut().poll(context));
-            clocks.lease = None;
+            let Some(over) = &mut clocks.lease.over else { return Poll::Pending };
+            ready!(over.as_mut().poll(context));
+            clocks.lease.over = None;
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Completes when the lease is to be renewed, and at once until it was.
+    async fn renewal_due(&self) {
+        poll_fn(|context| {
+            let mut clocks = self.clocks();
+            if let Some(due) = &mut clocks.lease.due {
+                ready!(due.as_mut().poll(context));
+                clocks.lease.due = None;
+            }
             Poll::Ready(())
         })
         .await;
@@ -210,9 +243,14 @@ impl<T: Timer> Attempt<T> {
     /// The write is owed and goes on in the background.
     pub async fn settle(&self, settlement: Settlement) -> Settled {
         let Some(held) = self.held else { return Settled::Unprotected };
+        let settlement = match settlement {
+            // The handler speaks for its own attempt; what an abandoned one before it did is as open as ever.
+            Settlement::Failed { no_effect } => Settlement::Failed { no_effect: no_effect && !held.effect_open },
+            settlement => settlement,
+        };
         let retention = self.idem.settings.policy.retention();
         let record = NewRecord::settled(held.fingerprint, held.token, self.running.epoch(), settlement, retention);
-        Settling::new(&self.idem, self.running.key(), record).settle().await
+        Settling::new(&self.idem, &self.running, record).settle().await
     }
 }
 
@@ -220,11 +258,12 @@ impl<T: Timer> Attempt<T> {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 impl<T: Timer> Idempotency<T> {
-    /// Starts the clock of a lease that is about to be asked for. A tenth of the lease is left for clocks that run
-    /// at different speeds, and for the handler to react.
+    /// Starts the clock of a lease that is about to be asked for. It is to be renewed after a third. A tenth is left
+    /// for clocks that run at different speeds, and for the handler to react.
     pub(super) fn lease_clock(&self) -> LeaseClock<T> {
         let lease = self.settings.policy.lease();
-        Box::pin(self.settings.timer.sleep(lease - lease / 10))
+        let sleep = |duration| Some(Box::pin(self.settings.timer.sleep(duration)));
+        LeaseClock { due: sleep(lease / 3), over: sleep(lease - lease / 10) }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
 };
 
 /// What a request may do.
+#[must_use = "a claim that nobody runs blocks its key"]
 pub enum Begin<T: Timer> {
     /// Run the handler: the key is claimed.
     Run(Attempt<T>),
@@ -77,10 +78,24 @@ impl<T: Timer> Idempotency<T> {
         match claiming.claim(request).await {
             Err(error) if !claiming.may_stand && self.may_run_unprotected(&error) => {
                 self.settings.observer.observe(key, &Event::RanUnprotected(error));
-                Ok(Begin::Run(Attempt::new(self.clone(), key.clone(), Epoch::UNPROTECTED, None)))
+                Ok(Begin::Run(Attempt::unprotected(self.clone(), key.clone())))
             }
             result => result,
         }
+    }
+
+    /// As [`begin`](Self::begin), but never runs without protection, whatever the policy says of a store that is
+    /// down. For callers that have seen an attempt in progress: to run beside it would be no guess any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`begin`](Self::begin).
+    pub async fn begin_protected(
+        &self,
+        key: &ScopedKey,
+        request: &dyn RequestIdentity,
+    ) -> Result<Begin<T>, StoreError> {
+        Claiming::new(self, key, request.fingerprint())?.claim(request).await
     }
 
     /// As [`begin`](Self::begin), but waits up to `limit` for a running attempt, and then gives its answer.
@@ -100,15 +115,14 @@ impl<T: Timer> Idempotency<T> {
     ) -> Result<Begin<T>, StoreError> {
         let mut over = pin!(self.settings.timer.sleep(limit));
         let mut pause = FIRST_LOOK;
+        let mut begun = self.begin(key, request).await?;
         loop {
-            let refused = match self.begin(key, request).await? {
-                Begin::Refuse(refusal @ Refusal::InProgress { .. }) => refusal,
-                answer => return Ok(answer),
-            };
+            let Begin::Refuse(refused @ Refusal::InProgress { .. }) = begun else { return Ok(begun) };
             match select(pin!(self.settings.timer.sleep(pause)), over.as_mut()).await {
                 Either::Left(_) => pause = (pause * 2).min(LAST_LOOK),
                 Either::Right(_) => return Ok(Begin::Refuse(refused)),
             }
+            begun = self.begin_protected(key, request).await?;
         }
     }
 
@@ -146,10 +160,12 @@ struct Claiming<'a, T: Timer> {
     fingerprint: Fingerprint,
     /// The highest epoch that a claim was sent with.
     epoch: Epoch,
+    /// What the claims were sent over may have had an effect.
+    effect_open: bool,
     /// A write of the claim was sent, and no answer has denied it.
     may_stand: bool,
     /// Runs since before the first write that may stand.
-    lease_clock: Option<LeaseClock<T>>,
+    oldest_clock: Option<LeaseClock<T>>,
 }
 
 /// One conditional write of a claim.
@@ -167,8 +183,8 @@ enum Met {
 
 impl<'a, T: Timer> Claiming<'a, T> {
     fn new(idem: &'a Idempotency<T>, key: &'a ScopedKey, fingerprint: Fingerprint) -> Result<Self, StoreError> {
-        let token = idem.draw_token()?;
-        Ok(Self { idem, key, token, fingerprint, epoch: Epoch::FIRST, may_stand: false, lease_clock: None })
+        let (token, epoch) = (idem.draw_token()?, Epoch::FIRST);
+        Ok(Self { idem, key, token, fingerprint, epoch, effect_open: false, may_stand: false, oldest_clock: None })
     }
 
     async fn claim(&mut self, request: &dyn RequestIdentity) -> Result<Begin<T>, StoreError> {
@@ -179,19 +195,38 @@ impl<'a, T: Timer> Claiming<'a, T> {
             let (epoch, write) = match decide(found.as_ref(), request, self.token, &self.idem.settings.policy) {
                 Decision::Replay(answer) => return Ok(Begin::Replay(answer)),
                 Decision::Refuse(refusal) => return Ok(Begin::Refuse(refusal)),
-                Decision::Claim { epoch, over: None } => (epoch, Write::Insert(epoch)),
-                Decision::Claim { epoch, over: Some(revision) } => (epoch, Write::Over(revision, epoch)),
+                Decision::Claim { epoch, over, effect_open } => {
+                    self.epoch = self.epoch.max(epoch);
+                    self.effect_open |= effect_open;
+                    (epoch, over.map_or(Write::Insert(epoch), |revision| Write::Over(revision, epoch)))
+                }
                 Decision::Resume { epoch, renew_first: true } => (epoch, Write::Renew),
-                Decision::Resume { epoch, renew_first: false } => return Ok(Begin::Run(self.attempt(epoch))),
+                Decision::Resume { epoch, renew_first: false } => {
+                    // The lease is as old as the first write that may have made it, and is renewed at once.
+                    let clock = self.oldest_clock.take().unwrap_or_else(|| self.idem.lease_clock());
+                    return Ok(Begin::Run(self.attempt(epoch, clock.already_due())));
+                }
             };
-            self.epoch = self.epoch.max(epoch);
+            // The lease counts from before the write that makes it is sent.
+            let clock = self.idem.lease_clock();
+            let stood = core::mem::replace(&mut self.may_stand, true);
             match self.write(write).await {
-                Ok(Met::Nothing) => return Ok(Begin::Run(self.attempt(epoch))),
-                Ok(Met::Record(there)) => found = there,
-                Err(error) => match backoff.next() {
-                    Some(pause) if error.is_worth_a_retry() => self.idem.settings.timer.sleep(pause).await,
-                    _ => return Err(error),
-                },
+                Ok(Met::Nothing) => return Ok(Begin::Run(self.attempt(epoch, clock))),
+                Ok(Met::Record(there)) => {
+                    self.may_stand = stood;
+                    found = there;
+                }
+                Err(error) => {
+                    if error.certainty() == Certainty::NotWritten {
+                        self.may_stand = stood;
+                    } else {
+                        self.oldest_clock.get_or_insert(clock);
+                    }
+                    match backoff.next() {
+                        Some(pause) if error.is_worth_a_retry() => self.idem.settings.timer.sleep(pause).await,
+                        _ => return Err(error),
+                    }
+                }
             }
         }
         Err(StoreError::bare(StoreErrorKind::Contended, Certainty::NotWritten))
@@ -203,66 +238,32 @@ impl<'a, T: Timer> Claiming<'a, T> {
         let claim = |epoch| NewRecord::claim(self.fingerprint, self.token, epoch, lease, retention);
         let (guard, change) = match write {
             Write::Insert(epoch) => {
-                let claim = claim(epoch);
-                let stood = self.send();
-                let result = self.idem.bounded(store.insert(self.key, &claim)).await;
-                return self.received(
-                    stood,
-                    result.map(|inserted| match inserted {
-                        Inserted::Done(_) => Met::Nothing,
-                        Inserted::Occupied(found) => Met::Record(Some(found)),
-                    }),
-                );
+                return Ok(match self.idem.bounded(store.insert(self.key, &claim(epoch))).await? {
+                    Inserted::Done(_) => Met::Nothing,
+                    Inserted::Occupied(found) => Met::Record(Some(found)),
+                });
             }
             Write::Over(revision, epoch) => (Guard::Unchanged(revision), Change::Record(claim(epoch))),
             Write::Renew => (Guard::Owner(self.token), Change::Renew { lease, retention }),
         };
-        let stood = self.send();
-        let result = self.idem.bounded(store.replace(self.key, guard, &change)).await;
-        self.received(
-            stood,
-            result.map(|replaced| match replaced {
-                Replaced::Done(_) => Met::Nothing,
-                Replaced::Lost(found) => Met::Record(found),
-            }),
-        )
-    }
-
-    /// Takes note that a claim may stand from now on; gives back whether one may have stood before.
-    fn send(&mut self) -> bool {
-        if !self.may_stand {
-            self.lease_clock = Some(self.idem.lease_clock());
-        }
-        core::mem::replace(&mut self.may_stand, true)
-    }
-
-    /// Takes note of what the answer says: one that denies this write leaves what was true before it.
-    fn received(&mut self, stood: bool, result: Result<Met, StoreError>) -> Result<Met, StoreError> {
-        let denied = match &result {
-            Ok(Met::Nothing) => false,
-            Ok(Met::Record(_)) => true,
-            Err(error) => error.certainty() == Certainty::NotWritten,
-        };
-        if denied {
-            self.may_stand = stood;
-        }
-        result
+        Ok(match self.idem.bounded(store.replace(self.key, guard, &change)).await? {
+            Replaced::Done(_) => Met::Nothing,
+            Replaced::Lost(found) => Met::Record(found),
+        })
     }
 
     /// Hands the claim over to its attempt, which keeps it from here on.
-    fn attempt(&mut self, epoch: Epoch) -> Attempt<T> {
+    fn attempt(&mut self, epoch: Epoch, clock: LeaseClock<T>) -> Attempt<T> {
         self.may_stand = false;
-        let lease_clock = self.lease_clock.take().unwrap_or_else(|| self.idem.lease_clock());
-        let held = Held { token: self.token, fingerprint: self.fingerprint };
-        Attempt::new(self.idem.clone(), self.key.clone(), epoch, Some((held, lease_clock)))
+        let held = Held { token: self.token, fingerprint: self.fingerprint, effect_open: self.effect_open };
+        Attempt::new(self.idem.clone(), self.key.clone(), epoch, held, clock)
     }
 }
 
 impl<T: Timer> Drop for Claiming<'_, T> {
     fn drop(&mut self) {
         if self.may_stand {
-            let claim = Held { token: self.token, fingerprint: self.fingerprint };
-            self.idem.owe_release(self.key, claim, self.epoch);
+            self.idem.owe_release(self.key, self.fingerprint, self.token, self.epoch);
         }
     }
 }

@@ -246,6 +246,7 @@ impl<T: Timer> Idempotency<T> {
 
 /// What became of [`Idempotency::resolve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the record may have changed, and nothing be written"]
 pub enum Resolved {
     /// The claim is settled.
     Done,

@@ -25,6 +25,7 @@ pub enum Handled<V, E> {
 
 /// What the caller gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the handler may not have run"]
 pub enum Outcome<V, E> {
     /// The handler ran, and completed.
     Completed(V),
@@ -118,7 +119,9 @@ impl<T: Timer> Idempotency<T> {
             Begin::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),
         };
         let running = attempt.running().clone();
-        let handled = AssertUnwindSafe(handler(running.clone())).catch_unwind();
+        // In a block of its own, so that what a handler does before its first await is caught as well.
+        let for_handler = running.clone();
+        let handled = AssertUnwindSafe(async move { handler(for_handler).await }).catch_unwind();
         let handled = match attempt.drive(handled).await {
             Ok(handled) => handled,
             Err(panic) => {
@@ -139,7 +142,11 @@ impl<T: Timer> Idempotency<T> {
         match attempt.settle(settlement).await {
             Settled::LeaseLost(InPlaceOfMine::Answer(answer)) => return Ok(replayed(answer)),
             Settled::LeaseLost(InPlaceOfMine::Refuse(refusal)) => return Ok(Outcome::Refused(refusal)),
-            Settled::LeaseLost(InPlaceOfMine::OwnAnswer) | Settled::Done | Settled::Owed | Settled::Unprotected => {}
+            Settled::LeaseLost(InPlaceOfMine::OwnAnswer)
+            | Settled::Done
+            | Settled::Owed
+            | Settled::GivenUp
+            | Settled::Unprotected => {}
         }
         Ok(match handled {
             Handled::Complete(value) | Handled::CompleteNotKept(value) => Outcome::Completed(value),

@@ -1,8 +1,8 @@
 use super::owed::OwedWrite;
-use super::{Event, Idempotency, ROUNDS, Settled, Timer};
+use super::{Event, Idempotency, ROUNDS, Running, Settled, Timer};
 use crate::machine::{AfterLost, settle_lost};
 use crate::{
-    Certainty, Change, Epoch, Found, Guard, InPlaceOfMine, Inserted, NewRecord, Replaced, Revision, ScopedKey,
+    Certainty, Change, Content, Epoch, Found, Guard, InPlaceOfMine, Inserted, NewRecord, Replaced, Revision, ScopedKey,
     StoreError, StoreErrorKind,
 };
 
@@ -10,47 +10,60 @@ use crate::{
 /// must not vanish.
 pub(super) struct Settling<'a, T: Timer> {
     idem: &'a Idempotency<T>,
-    key: &'a ScopedKey,
+    running: &'a Running,
     record: Option<NewRecord>,
 }
 
 impl<'a, T: Timer> Settling<'a, T> {
-    pub(super) fn new(idem: &'a Idempotency<T>, key: &'a ScopedKey, record: NewRecord) -> Self {
-        Self { idem, key, record: Some(record) }
+    pub(super) fn new(idem: &'a Idempotency<T>, running: &'a Running, record: NewRecord) -> Self {
+        Self { idem, running, record: Some(record) }
     }
 
     pub(super) async fn settle(mut self) -> Settled {
         let Some(record) = &self.record else { return Settled::Done };
-        match self.idem.write_settled(self.key, record).await {
-            Ok(settled) => {
+        match self.idem.write_settled(self.running.key(), record).await {
+            Ok(written) => {
                 self.record = None;
-                match settled {
-                    Written::Done { .. } => Settled::Done,
-                    Written::LeaseLost(instead) => Settled::LeaseLost(instead),
+                match written {
+                    Written::Done | Written::NothingThere => Settled::Done,
+                    Written::LeaseLost(instead) => {
+                        // A renewal may have found it before.
+                        if self.running.signal_lost() {
+                            self.observe(&Event::LeaseLost);
+                        }
+                        Settled::LeaseLost(instead)
+                    }
                 }
             }
             Err(error) => {
-                self.idem.settings.observer.observe(self.key, &Event::SettlingRetried(error));
-                Settled::Owed
+                self.observe(&Event::SettlingRetried(error));
+                if self.owe() { Settled::Owed } else { Settled::GivenUp }
             }
         }
+    }
+
+    /// Says whether the write is owed, or done with.
+    fn owe(&mut self) -> bool {
+        self.record.take().is_none_or(|record| self.idem.owe(OwedWrite::new(self.running.key().clone(), record)))
+    }
+
+    fn observe(&self, event: &Event) {
+        self.idem.settings.observer.observe(self.running.key(), event);
     }
 }
 
 impl<T: Timer> Drop for Settling<'_, T> {
     fn drop(&mut self) {
-        if let Some(record) = self.record.take() {
-            self.idem.owe(OwedWrite::new(self.key.clone(), record));
-        }
+        self.owe();
     }
 }
 
 /// What became of one settling write that the store has answered.
 pub(super) enum Written {
-    Done {
-        /// There was no record to be released.
-        was_vacant: bool,
-    },
+    /// The record says it.
+    Done,
+    /// A release has found nothing of its own to release.
+    NothingThere,
     LeaseLost(InPlaceOfMine),
 }
 
@@ -67,17 +80,15 @@ impl<T: Timer> Idempotency<T> {
         let mut place = Place::Claim;
         for _ in 0..ROUNDS {
             let Some(found) = self.write_at(key, record, &place).await? else {
-                return Ok(Written::Done { was_vacant: false });
+                return Ok(Written::Done);
             };
             place = match settle_lost(found.as_ref(), record.record()) {
-                AfterLost::Done => return Ok(Written::Done { was_vacant: found.is_none() }),
+                AfterLost::Done if is_own(found.as_ref(), record) => return Ok(Written::Done),
+                AfterLost::Done => return Ok(Written::NothingThere),
                 AfterLost::Again => Place::Claim,
                 AfterLost::Insert => Place::Vacancy,
                 AfterLost::Over(revision, epoch) => Place::Released(revision, epoch),
-                AfterLost::LeaseLost(instead) => {
-                    self.settings.observer.observe(key, &Event::LeaseLost);
-                    return Ok(Written::LeaseLost(instead));
-                }
+                AfterLost::LeaseLost(instead) => return Ok(Written::LeaseLost(instead)),
             };
         }
         Err(StoreError::bare(StoreErrorKind::Contended, Certainty::NotWritten))
@@ -108,4 +119,12 @@ impl<T: Timer> Idempotency<T> {
             Replaced::Lost(found) => Some(found),
         })
     }
+}
+
+/// Whether what was found was written by the attempt itself.
+fn is_own(found: Option<&Found>, record: &NewRecord) -> bool {
+    found.is_some_and(|found| match &found.content {
+        Content::Readable(theirs) => theirs.token == record.record().token,
+        Content::Unreadable(_) => false,
+    })
 }

@@ -78,7 +78,7 @@ async fn a_run_that_is_dropped_anywhere_never_loses_what_its_handler_did() {
                 runs.add();
                 Handled::<_, String>::Complete("paid".to_owned())
             };
-            idem.run(&key(), &request(), handler).await.unwrap();
+            let _ = idem.run(&key(), &request(), handler).await.unwrap();
         })
         .await;
         sleep(LEASE + SECOND).await;

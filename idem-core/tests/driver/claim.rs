@@ -1,6 +1,9 @@
 //! Begin: who may run, and what becomes of a claim whose answer is lost.
 
-use idem_core::{Begin, Certainty, Epoch, Refusal, Settled, Settlement, State, StoreErrorKind};
+use idem_core::{
+    Begin, Certainty, Change, Content, Epoch, Found, Guard, Idempotency, Inserted, KeyStore, NewRecord, Record,
+    Refusal, Replaced, Revision, ScopedKey, Settled, Settlement, State, StoreError, StoreErrorKind, StoreStats, Swept,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
@@ -188,4 +191,77 @@ async fn a_release_in_the_background_does_not_set_the_epoch_back() {
     sleep(SECOND).await;
     let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("released") };
     assert_eq!(attempt.running().epoch(), Epoch::from_number(5), "three, the one given up, and this");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_over_a_record_that_lands_after_it_was_given_up_is_released_all_the_same() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store)).call_timeout(SECOND);
+    let Begin::Run(first) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    first.settle(Settlement::Released).await;
+    // The insert finds the released record; the claim over it hangs, and lands when it was given up.
+    store.next(Op::Claim, [Fault::Late(SECOND / 100), Fault::LandsAfter(3 * SECOND)]);
+    store.always(Op::Claim, Fault::NotWritten);
+    idem.begin(&key(), &request()).await.unwrap_err();
+    store.heal();
+    assert_eq!(store.state().await, Some(State::Released), "it is still under way");
+    sleep(SECOND).await;
+    assert!(idem.owed_writes() > 0, "a record that is not its own is no proof");
+    sleep(20 * SECOND).await;
+    assert_eq!(idem.owed_writes(), 0);
+    assert!(matches!(idem.begin(&key(), &request()).await.unwrap(), Begin::Run(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_vanishes_between_two_looks_is_claimed_anew() {
+    let store = Faulty::new();
+    let days = 24 * 3600 * SECOND;
+    let idem = relaxed(&store).call_timeout(10 * days);
+    drop(idem.begin(&key(), &request()).await.unwrap());
+    sleep(LEASE).await;
+    // The abandoned claim is seen; before the takeover arrives, its retention is over.
+    store.next(Op::Claim, [Fault::Late(SECOND / 100), Fault::Late(8 * days)]);
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant by then") };
+    assert_eq!(attempt.running().epoch(), Epoch::FIRST);
+    assert_eq!(store.calls(Op::Claim), 4, "the first claim; then a look, a lost takeover, and an insert");
+}
+
+/// A store in which somebody else always comes first.
+struct Fickle;
+
+#[async_trait::async_trait]
+impl KeyStore for Fickle {
+    async fn insert(&self, _: &ScopedKey, record: &NewRecord) -> Result<Inserted, StoreError> {
+        Ok(Inserted::Occupied(Found {
+            revision: Revision::from_number(1),
+            age: SECOND,
+            lease_left: std::time::Duration::ZERO,
+            retention_left: SECOND,
+            content: Content::Readable(Record { state: State::Released, ..record.record().clone() }),
+        }))
+    }
+
+    async fn replace(&self, _: &ScopedKey, _: Guard, _: &Change) -> Result<Replaced, StoreError> {
+        Ok(Replaced::Lost(None))
+    }
+
+    async fn find(&self, _: &ScopedKey) -> Result<Option<Found>, StoreError> {
+        Ok(None)
+    }
+
+    async fn sweep(&self, _: std::num::NonZeroU32) -> Result<Swept, StoreError> {
+        Ok(Swept::default())
+    }
+
+    async fn stats(&self) -> Result<StoreStats, StoreError> {
+        Ok(StoreStats::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_race_that_is_lost_again_and_again_ends_in_an_error_that_wrote_nothing() {
+    let idem = Idempotency::new(Fickle, sleep as fn(_) -> _);
+    let error = idem.begin(&key(), &request()).await.unwrap_err();
+    assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Contended, Certainty::NotWritten));
+    assert_eq!(idem.owed_writes(), 0);
 }

@@ -62,7 +62,7 @@ async fn a_resolved_record_has_a_token_of_its_own() {
     let idem = strict(&store);
     drop(idem.begin(&key(), &request()).await.unwrap());
     let seen = idem.find(&key()).await.unwrap().unwrap();
-    idem.resolve(&key(), &seen, Settlement::Failed { no_effect: true }).await.unwrap();
+    let _ = idem.resolve(&key(), &seen, Settlement::Failed { no_effect: true }).await.unwrap();
     assert_ne!(token(&seen), token(&store.there().await.unwrap()));
 }
 

@@ -31,10 +31,11 @@ async fn more_owed_writes_than_the_bound_are_given_up_loudly_and_keep_their_clai
     let told = Told::default();
     let idem = strict(&store).observe(told.clone());
     store.always(Op::Settle, Fault::NotWritten);
-    for number in 0..4097 {
+    for number in 0..=4096 {
         let key = named(&format!("order-{number:04}"));
         let Begin::Run(attempt) = idem.begin(&key, &request()).await.unwrap() else { panic!("vacant") };
-        assert_eq!(attempt.settle(Settlement::Completed(Answer::NotKept)).await, Settled::Owed);
+        let settled = attempt.settle(Settlement::Completed(Answer::NotKept)).await;
+        assert_eq!(settled, if number < 4096 { Settled::Owed } else { Settled::GivenUp });
     }
     assert_eq!(idem.owed_writes(), 4096);
     assert_eq!(told.all().iter().filter(|event| **event == "owed write given up").count(), 1);
@@ -56,4 +57,40 @@ async fn owed_writes_that_are_hurried_do_not_sit_out_their_pauses() {
     }
     assert_eq!(start.elapsed(), std::time::Duration::ZERO);
     assert_eq!(store.state().await, Some(State::Completed(value("paid"))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn owed_releases_do_not_crowd_out_an_outcome() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store));
+    let Begin::Run(paid) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    store.always(Op::Claim, Fault::LostRequest);
+    store.always(Op::Settle, Fault::LostRequest);
+    for number in 0..5000 {
+        let other = named(&format!("order-{number:05}"));
+        idem.begin(&other, &request()).await.unwrap_err();
+    }
+    assert!(idem.owed_writes() <= 1024, "{}", idem.owed_writes());
+    assert_eq!(paid.settle(Settlement::Completed(value("paid"))).await, Settled::Owed);
+    store.heal();
+    sleep(60 * SECOND).await;
+    assert_eq!(store.state().await, Some(State::Completed(value("paid"))));
+    assert_eq!(idem.owed_writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hurrying_does_not_make_a_release_believe_sooner_that_there_is_nothing_to_release() {
+    let store = Faulty::new();
+    store.next(Op::Claim, [Fault::LandsAfter(3 * SECOND)]);
+    store.always(Op::Claim, Fault::NotWritten);
+    let idem = spawning(strict(&store)).call_timeout(SECOND);
+    idem.begin(&key(), &request()).await.unwrap_err();
+    store.heal();
+    for _ in 0..20 {
+        idem.hurry_owed_writes();
+        sleep(SECOND / 100).await;
+    }
+    assert!(idem.owed_writes() > 0);
+    sleep(10 * SECOND).await;
+    assert_eq!(store.state().await, Some(State::Released));
 }

@@ -88,7 +88,7 @@ async fn what_the_handler_says_through_running_comes_first() {
         running.fail_without_effect();
         Handled::<u8, _>::Fail("the bank said no before it did anything")
     };
-    strict(&store).run(&key(), &request(), handler).await.unwrap();
+    let _ = strict(&store).run(&key(), &request(), handler).await.unwrap();
     assert_eq!(store.state().await, Some(State::Failed { no_effect: true }));
 }
 
@@ -117,7 +117,7 @@ async fn a_store_that_fails_after_the_handler_is_no_error_of_the_handler() {
 async fn a_stored_value_of_another_shape_is_refused_and_not_run_again() {
     let store = Faulty::new();
     let idem = strict(&store);
-    idem.run(&key(), &request(), async |_| Handled::<_, String>::Complete("text".to_owned())).await.unwrap();
+    let _ = idem.run(&key(), &request(), async |_| Handled::<_, String>::Complete("text".to_owned())).await.unwrap();
     let handler = async |_| -> Handled<Parcel, String> { panic!("never a second run") };
     let refused = idem.run(&key(), &request(), handler).await.unwrap();
     assert_eq!(refused, Outcome::Refused(Refusal::RecordUnreadable(Unreadable::Corrupt)));
@@ -172,8 +172,19 @@ async fn derived_keys_are_the_same_on_every_attempt() {
             keys.push((running.derive_key("charge-card"), running.epoch().number()));
             Handled::<u8, _>::Fail(())
         };
-        idem.run(&key(), &request(), handler).await.unwrap();
+        let _ = idem.run(&key(), &request(), handler).await.unwrap();
     }
     assert_eq!(keys[0].0, keys[1].0);
     assert_eq!((keys[0].1, keys[1].1), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_before_the_first_await_is_recorded_as_failed_too() {
+    let store = Faulty::new();
+    let idem = strict(&store);
+    let handler = |_: idem_core::Running| -> std::future::Ready<Handled<u8, String>> { panic!("at once") };
+    let (key, request) = (key(), request());
+    let panicked = AssertUnwindSafe(idem.run(&key, &request, handler)).catch_unwind().await;
+    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"at once"));
+    assert_eq!(store.state().await, Some(State::Failed { no_effect: false }));
 }

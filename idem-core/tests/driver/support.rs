@@ -53,7 +53,7 @@ pub(crate) enum Fault {
     HangsBefore,
     /// No answer ever; and it was written.
     HangsAfter,
-    /// No answer ever; and it is written only after this long. For inserts.
+    /// No answer ever; and it is written only after this long. For claims.
     LandsAfter(Duration),
 }
 
@@ -112,6 +112,13 @@ impl Faulty {
         &self.0.store
     }
 
+    fn lands_after(&self, op: Op) -> Option<Duration> {
+        match self.0.queued.lock().unwrap().get(&op)?.front() {
+            Some(Fault::LandsAfter(late)) => Some(*late),
+            _ => None,
+        }
+    }
+
     async fn with_fault<R>(&self, op: Op, work: impl Future<Output = Result<R, StoreError>>) -> Result<R, StoreError> {
         self.0.calls.lock().unwrap().push(op);
         let queued = self.0.queued.lock().unwrap().get_mut(&op).and_then(VecDeque::pop_front);
@@ -149,8 +156,7 @@ fn op_of(record: &NewRecord) -> Op {
 #[async_trait]
 impl KeyStore for Faulty {
     async fn insert(&self, key: &ScopedKey, record: &NewRecord) -> Result<Inserted, StoreError> {
-        let fault = self.0.queued.lock().unwrap().get(&op_of(record)).and_then(|faults| faults.front().copied());
-        if let Some(Fault::LandsAfter(late)) = fault {
+        if let Some(late) = self.lands_after(op_of(record)) {
             let (store, key, record) = (self.clone(), key.clone(), record.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(late).await;
@@ -165,6 +171,13 @@ impl KeyStore for Faulty {
             Change::Record(record) => op_of(record),
             Change::Renew { .. } => Op::Renew,
         };
+        if let Some(late) = self.lands_after(op) {
+            let (store, key, change) = (self.clone(), key.clone(), change.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                store.0.store.replace(&key, guard, &change).await
+            });
+        }
         self.with_fault(op, self.0.store.replace(key, guard, change)).await
     }
 

@@ -3,7 +3,7 @@
 use idem_core::{Begin, Look, Refusal, Settlement};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{Faulty, LEASE, Op, SECOND, key, request, strict, value};
+use crate::support::{Fault, Faulty, LEASE, Op, SECOND, key, relaxed, request, strict, value};
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_answer_of_the_attempt_it_waited_for() {
@@ -65,4 +65,20 @@ async fn a_look_claims_nothing() {
     assert!(matches!(look, Look::Refuse(Refusal::InProgress { .. })), "{look:?}");
     attempt.settle(Settlement::Completed(value("paid"))).await;
     assert_eq!(idem.look(&key(), &request()).await.unwrap(), Look::Replay(value("paid")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_has_seen_the_leader_never_runs_unprotected_beside_it() {
+    let store = Faulty::new();
+    let idem = relaxed(&store);
+    let Begin::Run(leader) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    let waiter = tokio::spawn({
+        let store = store.clone();
+        async move { relaxed(&store).begin_waiting(&key(), &request(), 10 * SECOND).await }
+    });
+    sleep(SECOND / 200).await;
+    store.always(Op::Claim, Fault::NotWritten);
+    let error = waiter.await.unwrap().unwrap_err();
+    assert_eq!(error.certainty(), idem_core::Certainty::NotWritten);
+    drop(leader);
 }
