@@ -140,9 +140,9 @@ pub enum InPlaceOfMine {
 /// | released | over it | over it | done |
 /// | settled the same way with the own token | done | done | done |
 /// | in progress with the own token | again | again | again |
-/// | completed, same request | its answer | own answer | own answer |
+/// | completed and kept, same request | its answer | own answer | own answer |
 /// | in progress, same request | refuse: in progress | own answer | own answer |
-/// | anything else | own answer | own answer | own answer |
+/// | anything else, unreadable included | own answer | own answer | own answer |
 ///
 /// The last three rows are a lost lease.
 #[must_use]

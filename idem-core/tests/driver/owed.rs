@@ -94,3 +94,14 @@ async fn hurrying_does_not_make_a_release_believe_sooner_that_there_is_nothing_t
     sleep(10 * SECOND).await;
     assert_eq!(store.state().await, Some(State::Released));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_has_landed_is_recognised_and_no_longer_owed() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store));
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("vacant") };
+    store.next(Op::Settle, [Fault::LostReply]);
+    assert_eq!(attempt.settle(Settlement::Released).await, Settled::Owed);
+    sleep(SECOND / 5).await;
+    assert_eq!(idem.owed_writes(), 0, "its own token says so at the first look");
+}
