@@ -88,7 +88,7 @@ where
             outcome = Outcome::Unprotected;
             ended
         }
-        (ended, Settled::Done | Settled::Owed | Settled::LeaseLost(_)) => ended,
+        (ended, Settled::Done | Settled::Owed | Settled::GivenUp | Settled::LeaseLost(_)) => ended,
     };
     count(key, outcome);
     ended

@@ -373,15 +373,9 @@ async fn a_record_that_is_no_response_is_refused_and_not_run_again() {
     let app = App::charging();
     let fingerprint = idem_core::Fingerprint::bytes("pay", b"");
     let app = app.set(|layer| layer.fingerprint(move |_, _| fingerprint));
-    let handler = async |_| idem_core::Handled::<_, String>::Complete("a value");
-    app.layer
-        .idempotency()
-        .run(&crate::support::key(), &fingerprint, async |running| match handler(running).await {
-            idem_core::Handled::Complete(value) => idem_core::Handled::<String, String>::Complete(value.to_owned()),
-            _ => unreachable!(),
-        })
-        .await
-        .unwrap();
+    let handler = async |_| idem_core::Handled::<_, String>::Complete("a value".to_owned());
+    let ran = app.layer.idempotency().run(&crate::support::key(), &fingerprint, handler).await.unwrap();
+    assert!(matches!(ran, idem_core::Outcome::Completed(_)), "{ran:?}");
     app.pay().await.is_problem(500, "record-unreadable");
     assert_eq!(app.runs(), 0);
 }
