@@ -71,22 +71,43 @@ fn unread(error: impl Into<BoxError>) -> Unread {
     Unread::Broken(error)
 }
 
+/// A chunk below this is copied behind the one before it: kept as it came, a chunk of one byte holds 44.
+const SMALL: usize = 1 << 10;
+
 /// Chunks that become one piece. A single chunk, which is what small bodies are, is not copied.
+///
+/// However a body is cut, what this adds to its bytes is at most about as many again.
 #[derive(Default)]
 pub(crate) struct Chunks {
     chunks: Vec<Bytes>,
+    /// The small chunks that came last, as one.
+    tail: BytesMut,
     pub(crate) length: usize,
 }
 
 impl Chunks {
     pub(crate) fn push(&mut self, chunk: Bytes) {
-        if !chunk.is_empty() {
-            self.length += chunk.len();
+        if chunk.is_empty() {
+            return;
+        }
+        let is_first = self.length == 0;
+        self.length += chunk.len();
+        if chunk.len() < SMALL && !is_first {
+            self.tail.extend_from_slice(&chunk);
+        } else {
+            self.end_tail();
             self.chunks.push(chunk);
         }
     }
 
+    fn end_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.chunks.push(core::mem::take(&mut self.tail).freeze());
+        }
+    }
+
     pub(crate) fn join(mut self) -> Bytes {
+        self.end_tail();
         if self.chunks.len() <= 1 {
             return self.chunks.pop().unwrap_or_default();
         }
@@ -97,7 +118,8 @@ impl Chunks {
         whole.freeze()
     }
 
-    pub(crate) fn into_chunks(self) -> Vec<Bytes> {
+    pub(crate) fn into_chunks(mut self) -> Vec<Bytes> {
+        self.end_tail();
         self.chunks
     }
 }

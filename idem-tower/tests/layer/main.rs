@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod capture;
+mod chunks;
 mod classes;
 mod clients;
 mod concurrency;
