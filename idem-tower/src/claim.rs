@@ -49,7 +49,8 @@ pub(crate) enum Turn<S, B, R: http_body::Body, E> {
     StoreFailed(StoreError),
 }
 
-/// Claims the key and, where that succeeds, runs the handler and settles the attempt.
+/// Claims the key and, where that succeeds, runs the handler and settles the attempt. Where another attempt was seen in
+/// progress, nothing runs without a claim, whatever the policy.
 ///
 /// # Cancellation
 ///
@@ -60,6 +61,7 @@ pub(crate) async fn claim<S, B, R>(
     identity: &Arc<dyn RequestIdentity>,
     work: Work<S, B>,
     permit: Permit,
+    has_seen_another: bool,
 ) -> Turn<S, B, R, S::Error>
 where
     S: Inner<B, R>,
@@ -68,7 +70,9 @@ where
 {
     let settings = Arc::clone(settings);
     let (idem, key, identity) = (settings.idem.clone(), key.clone(), Arc::clone(identity));
-    let mut begin = Box::pin(async move { idem.begin(&key, &*identity).await });
+    let mut begin = Box::pin(async move {
+        if has_seen_another { idem.begin_protected(&key, &*identity).await } else { idem.begin(&key, &*identity).await }
+    });
     // A store in this process answers at the first poll; its replays then need no task. Tasks are boxed: they are
     // large, and would be moved from place to place on their way.
     match poll_once(begin.as_mut()).await {

@@ -79,7 +79,7 @@ impl Visit {
                 && let Some(permit) = settings.in_flight.enter()
                 && self.is_ready(&mut work).await?
             {
-                match claim(settings, &self.key, &self.identity, work, permit).await {
+                match claim(settings, &self.key, &self.identity, work, permit, waiting.has_seen_another()).await {
                     Turn::Ran(Ended::Response(response)) => return Ok(response),
                     Turn::Ran(Ended::Error(error)) => return Err(error),
                     Turn::Ran(Ended::Panic(panic)) => resume_unwind(panic),
@@ -105,7 +105,9 @@ impl Visit {
                     }
                     continue;
                 }
-                Err(error) if is_full || settings.policy.store_down() == StoreDown::Refuse => {
+                Err(error)
+                    if is_full || waiting.has_seen_another() || settings.policy.store_down() == StoreDown::Refuse =>
+                {
                     return Ok(self.store_failed(&error));
                 }
                 Err(_) | Ok(Look::WouldRun) => {}
@@ -224,6 +226,11 @@ struct Waiting {
 impl Waiting {
     const fn new(limit: Option<Duration>) -> Self {
         Self { limit, over_at: None, pause: FIRST_LOOK }
+    }
+
+    /// Whether another attempt was seen in progress: to run without protection then is to run beside it.
+    const fn has_seen_another(&self) -> bool {
+        self.over_at.is_some()
     }
 
     /// Waits a little where that may help; says whether to look again.

@@ -1,5 +1,7 @@
 //! A store that fails before the handler and after it, and leases that are lost.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,9 +9,10 @@ use idem_core::{
     Answer, Begin, Epoch, Fingerprint, Policy, Settled, Settlement, StoreErrorKind, policy::LONGEST_DURATION,
 };
 use idem_memory::{Limits, MemoryStore};
+use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt};
 
-use crate::support::{App, Fault, Order, Steps, charged, first_charge, key, payment, request, see, seen};
+use crate::support::{App, Fault, Held, Order, Seen, Steps, charged, first_charge, key, payment, request, see, seen};
 
 const DOWN: Fault = Fault::Refused(StoreErrorKind::Unavailable);
 
@@ -81,6 +84,55 @@ async fn a_relaxed_route_runs_nothing_while_nobody_knows_whether_the_claim_stand
     assert_eq!(app.runs(), 0);
 }
 
+/// A relaxed shop whose first run goes on once it is let, and says release; and its client, who has begun it.
+async fn waited_for() -> (App, Arc<Held>, JoinHandle<Seen>) {
+    let held = Arc::new(Held::default());
+    let in_handler = Arc::clone(&held);
+    let app = App::new(move |order: Order| {
+        let held = Arc::clone(&in_handler);
+        async move {
+            if order.run == 1 {
+                held.begun.notify_one();
+                held.go_on.notified().await;
+                order.running().release();
+            }
+            Ok(charged(order.run))
+        }
+    })
+    .set(|layer| layer.policy(Policy::relaxed()).wait(Duration::from_secs(20)));
+    let leader = app.clone();
+    let leader = tokio::spawn(async move { leader.pay().await });
+    held.begun.notified().await;
+    (app, held, leader)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_of_a_relaxed_route_never_runs_beside_the_attempt_it_has_seen() {
+    let (app, held, leader) = waited_for().await;
+    let waiter = app.clone();
+    let waiter = tokio::spawn(async move { waiter.pay().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    app.store.set_down(Some(DOWN));
+    waiter.await.unwrap().is_problem(503, "store-unavailable");
+    assert_eq!(app.runs(), 1);
+    app.store.set_down(None);
+    held.go_on.notify_one();
+    assert_eq!(leader.await.unwrap(), first_charge());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_of_a_relaxed_route_whose_own_claim_fails_runs_nothing() {
+    let (app, held, leader) = waited_for().await;
+    let waiter = app.clone();
+    let waiter = tokio::spawn(async move { waiter.pay().await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    app.store.next_insert(vec![DOWN; 3]);
+    held.go_on.notify_one();
+    assert_eq!(leader.await.unwrap(), first_charge());
+    waiter.await.unwrap().is_problem(503, "store-unavailable");
+    assert_eq!(app.runs(), 1);
+}
+
 #[tokio::test]
 async fn a_full_store_refuses_new_keys_and_replays_old_ones() {
     let app = App::charging();
@@ -102,8 +154,8 @@ async fn a_full_store_refuses_new_keys_and_replays_old_ones() {
 #[tokio::test]
 async fn no_answer_goes_out_before_its_key_is_settled() {
     let app = App::charging();
-    let held = std::sync::Arc::<crate::support::Held>::default();
-    app.store.next_replace([Fault::Held(std::sync::Arc::clone(&held))]);
+    let held = Arc::<Held>::default();
+    app.store.next_replace([Fault::Held(Arc::clone(&held))]);
     let client = app.clone();
     let client = tokio::spawn(async move { client.pay().await });
     held.begun.notified().await;
@@ -146,11 +198,11 @@ fn paying() -> Fingerprint {
 }
 
 /// A shop whose handler loses its lease to another attempt, which then does as `meanwhile` says.
-fn robbed(meanwhile: Option<Settlement>, theirs: Fingerprint) -> App {
-    let robber = std::sync::Arc::new(std::sync::OnceLock::<App>::new());
-    let in_handler = std::sync::Arc::clone(&robber);
+pub(crate) fn robbed(meanwhile: Option<Settlement>, theirs: Fingerprint) -> App {
+    let robber = Arc::new(std::sync::OnceLock::<App>::new());
+    let in_handler = Arc::clone(&robber);
     let app = App::new(move |order: Order| {
-        let (robber, meanwhile) = (std::sync::Arc::clone(&in_handler), meanwhile.clone());
+        let (robber, meanwhile) = (Arc::clone(&in_handler), meanwhile.clone());
         async move {
             let app = robber.get().unwrap();
             app.clock.advance(LONGEST_DURATION);
@@ -199,10 +251,10 @@ async fn a_lease_lost_to_an_attempt_without_an_answer_gives_its_own() {
 
 #[tokio::test]
 async fn a_claim_that_vanished_meanwhile_is_completed_all_the_same() {
-    let robber = std::sync::Arc::new(std::sync::OnceLock::<App>::new());
-    let in_handler = std::sync::Arc::clone(&robber);
+    let robber = Arc::new(std::sync::OnceLock::<App>::new());
+    let in_handler = Arc::clone(&robber);
     let app = App::new(move |order: Order| {
-        let robber = std::sync::Arc::clone(&in_handler);
+        let robber = Arc::clone(&in_handler);
         async move {
             robber.get().unwrap().clock.advance(LONGEST_DURATION);
             Ok(charged(order.run))
@@ -250,7 +302,7 @@ async fn a_lease_is_renewed_while_the_response_is_read() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_hangs_is_given_up_after_the_call_timeout() {
     let app = App::charging().set(|layer| layer.call_timeout(Duration::from_secs(1)));
-    let held = std::sync::Arc::default();
+    let held = Arc::default();
     app.store.set_down(Some(Fault::Held(held)));
     let begun = tokio::time::Instant::now();
     app.pay().await.is_problem(503, "store-unavailable");
