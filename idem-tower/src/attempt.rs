@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use http::{Request, Response};
-use idem_core::{Answer, Attempt, Directive, InPlaceOfMine, Problem, Refusal, Settled, Settlement, Unreadable};
+use idem_core::{Answer, Attempt, Directive, InPlaceOfMine, Problem, Settled, Settlement};
 
 use crate::body::Body;
 use crate::capture::{Captured, capture, is_stream};
@@ -16,7 +16,7 @@ use crate::claim::Work;
 use crate::classify::{Answered, Class};
 use crate::inflight::Permit;
 use crate::observe::{CountedInFlight, Outcome};
-use crate::protect::{count, refuse, replayed};
+use crate::protect::{count, refuse};
 use crate::running::Running;
 use crate::service::{Inner, Movable};
 use crate::settings::{Settings, Timer};
@@ -26,6 +26,8 @@ use crate::stored;
 #[expect(clippy::large_enum_variant, reason = "the response is the common case; a box would cost every request")]
 pub(crate) enum Ended<R: http_body::Body, E> {
     Response(Response<Body<R>>),
+    /// The lease was lost, and this is the answer of the attempt that took it.
+    Replay(Answer),
     Error(E),
     Panic(Box<dyn Any + Send>),
     /// The task was ended from outside.
@@ -46,7 +48,6 @@ where
 {
     let counted = CountedInFlight::new();
     let running = attempt.running().clone();
-    let version = work.parts.version;
     tracing::Span::current().record("epoch", running.epoch().number());
 
     let handled = attempt.drive(caught(Box::pin(handle(&settings, running.clone(), work)))).await;
@@ -70,19 +71,13 @@ where
     let ended = match (ended, settled) {
         (Ended::Response(own), Settled::LeaseLost(instead)) => {
             outcome = Outcome::LeaseLost;
-            Ended::Response(match instead {
-                InPlaceOfMine::OwnAnswer => own,
+            match instead {
+                InPlaceOfMine::OwnAnswer => Ended::Response(own),
+                InPlaceOfMine::Answer(answer) => Ended::Replay(answer),
                 InPlaceOfMine::Refuse(refusal) => {
                     return Ended::Response(refuse(&settings, key, Problem::refusal(&refusal)));
                 }
-                InPlaceOfMine::Answer(answer) => match replayed(&answer, version) {
-                    Some(response) => response,
-                    None => {
-                        let corrupt = Refusal::RecordUnreadable(Unreadable::Corrupt);
-                        return Ended::Response(refuse(&settings, key, Problem::refusal(&corrupt)));
-                    }
-                },
-            })
+            }
         }
         (ended, Settled::Unprotected) => {
             outcome = Outcome::Unprotected;

@@ -206,7 +206,8 @@ impl IdempotencyLayer {
 
 /// # Hooks and rendering
 impl IdempotencyLayer {
-    /// Asks before an answer is replayed: a grant may have been revoked since it was made. What the hook answers
+    /// Asks before an answer is replayed, also to the client of an attempt that has lost its lease to the one that made
+    /// it: a grant may have been revoked since it was made. What the hook answers
     /// instead goes out as it is, and the record stays.
     ///
     /// ```

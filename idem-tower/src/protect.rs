@@ -81,10 +81,12 @@ impl Visit {
             {
                 match claim(settings, &self.key, &self.identity, work, permit, waiting.has_seen_another()).await {
                     Turn::Ran(Ended::Response(response)) => return Ok(response),
+                    // The attempt is counted: its lease was lost.
+                    Turn::Ran(Ended::Replay(answer)) => return Ok(self.replay(&answer).await.0),
                     Turn::Ran(Ended::Error(error)) => return Err(error),
                     Turn::Ran(Ended::Panic(panic)) => resume_unwind(panic),
                     Turn::Ran(Ended::Unknown) => return Ok(self.refuse(Problem::refusal(&Refusal::OutcomeUnknown))),
-                    Turn::Replay(answer) => return Ok(self.replay(&answer).await),
+                    Turn::Replay(answer) => return Ok(self.counted_replay(&answer).await),
                     Turn::StoreFailed(error) => return Ok(self.store_failed(&error)),
                     Turn::Refused(refusal, back) => {
                         // A waiter holds back no place in the inner service.
@@ -98,7 +100,7 @@ impl Visit {
                 continue;
             }
             match settings.idem.look(&self.key, &*self.identity).await {
-                Ok(Look::Replay(answer)) => return Ok(self.replay(&answer).await),
+                Ok(Look::Replay(answer)) => return Ok(self.counted_replay(&answer).await),
                 Ok(Look::Refuse(refusal)) => {
                     if !waiting.goes_on_after(&refusal).await {
                         return Ok(self.refuse(Problem::refusal(&refusal)));
@@ -147,18 +149,28 @@ impl Visit {
         Some(kept(denial.0))
     }
 
-    async fn replay<R: http_body::Body>(&self, answer: &Answer) -> Response<Body<R>> {
+    async fn counted_replay<R: http_body::Body>(&self, answer: &Answer) -> Response<Body<R>> {
+        let (response, outcome) = self.replay(answer).await;
+        self.count(outcome);
+        response
+    }
+
+    /// Asks whether a stored answer may go out, and gives what goes out, and as what it counts.
+    async fn replay<R: http_body::Body>(&self, answer: &Answer) -> (Response<Body<R>>, Outcome) {
         if let Some((hook, asked)) = self.settings.check_replay.as_ref().zip(self.asked.clone())
             && let Err(denial) = hook(asked).await
         {
-            self.count(Outcome::Denied);
-            return kept(denial.0);
+            return (kept(denial.0), Outcome::Denied);
         }
-        let Some(response) = replayed(answer, self.version) else {
-            return self.refuse(Problem::refusal(&Refusal::RecordUnreadable(Unreadable::Corrupt)));
-        };
-        self.count(Outcome::Replayed);
-        response
+        match stored::replay(answer, self.version) {
+            Some(replay) => (replay.head.map(|()| Body::kept(replay.body, replay.trailers)), Outcome::Replayed),
+            // It is no HTTP response.
+            None => {
+                let problem = Problem::refusal(&Refusal::RecordUnreadable(Unreadable::Corrupt));
+                let outcome = Outcome::Problem(problem.slug);
+                (kept(self.settings.render(problem)), outcome)
+            }
+        }
     }
 
     fn store_failed<R: http_body::Body>(&self, error: &StoreError) -> Response<Body<R>> {
@@ -185,12 +197,6 @@ pub(crate) fn count(key: &ScopedKey, outcome: Outcome) {
 pub(crate) fn refuse<R: http_body::Body>(settings: &Settings, key: &ScopedKey, problem: Problem) -> Response<Body<R>> {
     count(key, Outcome::Problem(problem.slug));
     kept(settings.render(problem))
-}
-
-/// `None` where the answer is no HTTP response.
-pub(crate) fn replayed<R: http_body::Body>(answer: &Answer, version: Version) -> Option<Response<Body<R>>> {
-    let replay = stored::replay(answer, version)?;
-    Some(replay.head.map(|()| Body::kept(replay.body, replay.trailers)))
 }
 
 fn kept<R: http_body::Body>(response: Response<Bytes>) -> Response<Body<R>> {

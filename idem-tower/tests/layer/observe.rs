@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idem_core::{Policy, StoreErrorKind};
+use idem_core::{Answer, Policy, Settlement, StoreErrorKind};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
 
+use crate::store::{paying, robbed};
 use crate::support::{App, Broken, Fault, Order, charged, payment, request, status};
 
 /// Adds everything up by name and labels.
@@ -157,4 +158,16 @@ async fn a_lost_lease_is_counted() {
     app.store.next_replace(vec![Fault::Lost; 200]);
     app.pay().await;
     assert_eq!(totals.take().get("idempotency_lease_lost_total{}"), Some(&1.0));
+}
+
+#[tokio::test]
+async fn an_attempt_whose_answer_is_anothers_is_counted_once_as_lease_lost() {
+    let totals = Totals::default();
+    let _recording = metrics::set_default_local_recorder(&totals);
+    let theirs = Settlement::Completed(Answer::from(idem_core::Response { status: 202, ..Default::default() }));
+    let app = robbed(Some(theirs), paying());
+    app.pay().await;
+    assert_eq!(outcomes(&totals), [("lease-lost".to_owned(), 1.0)]);
+    app.pay().await;
+    assert_eq!(outcomes(&totals), [("replayed".to_owned(), 1.0)]);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use idem_core::{
     Answer, Begin, Epoch, Fingerprint, Policy, Settled, Settlement, StoreErrorKind, policy::LONGEST_DURATION,
 };
@@ -193,7 +194,7 @@ async fn a_retry_while_the_completion_is_owed_is_refused_and_never_runs() {
 }
 
 /// One fingerprint for whatever is sent, so that a test can hold the key itself.
-fn paying() -> Fingerprint {
+pub(crate) fn paying() -> Fingerprint {
     Fingerprint::bytes("pay", b"")
 }
 
@@ -226,6 +227,25 @@ async fn a_lease_lost_to_a_completed_attempt_gives_that_answer() {
     assert_eq!(app.pay().await, seen(202, &[], "theirs").replayed());
     assert_eq!(app.pay().await, seen(202, &[], "theirs").replayed());
     assert_eq!(app.runs(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_of_the_attempt_that_took_the_lease_is_asked_for_as_any_replay() {
+    let theirs = idem_core::Response { status: 202, body: Bytes::from_static(b"theirs"), ..Default::default() };
+    for (denial, expected) in
+        [(Some(StatusCode::FORBIDDEN), seen(403, &[], "")), (None, seen(202, &[], "theirs").replayed())]
+    {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let app = robbed(Some(Settlement::Completed(Answer::from(theirs.clone()))), paying()).set(move |layer| {
+            layer.check_replay(move |_| {
+                count.fetch_add(1, Ordering::SeqCst);
+                async move { denial.map_or(Ok(()), Err) }
+            })
+        });
+        assert_eq!(app.pay().await, expected);
+        assert_eq!((asked.load(Ordering::SeqCst), app.runs()), (1, 1));
+    }
 }
 
 #[tokio::test]
