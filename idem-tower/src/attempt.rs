@@ -120,11 +120,8 @@ where
     let request = Request::from_parts(parts, Body::kept(body.data, body.trailers));
     let (head, body) = service.call(request).await?.into_parts();
 
-    let captured = if running.is_not_to_be_kept() || is_stream(&head) {
-        Captured::Part(Body::through(body))
-    } else {
-        capture(body, settings.limits).await
-    };
+    let captured =
+        if is_stream(&head) { Captured::Part(Body::through(body)) } else { capture(body, settings.limits).await };
     let answered = |body, trailers| Answered { status: head.status, headers: &head.headers, body, trailers };
     let (class, answer, body) = match captured {
         Captured::Whole { data, trailers } => {

@@ -120,6 +120,9 @@
 //! are refused with *response not kept*; nothing runs twice. Unmarked streams are held back until a limit is reached,
 //! so mark them.
 //!
+//! An answer that its handler has declared *not to be kept* is read like any other, for its end may say that it failed;
+//! it is then completed without being stored. So is one of more header names than a replay could carry (24,574).
+//!
 //! A bidirectional gRPC stream cannot begin before its client has ended it, because the request is read whole: leave it
 //! out by [`covers_only`](IdempotencyLayer::covers_only). With gRPC-Web, the layer stands inside the translation. gRPC
 //! clients understand problems that are [rendered](IdempotencyLayer::render) by [`problem_grpc`].

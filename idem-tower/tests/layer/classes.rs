@@ -137,6 +137,30 @@ async fn the_handler_says_do_not_keep() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_not_to_be_kept_still_fails_where_its_body_breaks_off() {
+    let app = App::new(async |order: Order| {
+        order.running().do_not_keep();
+        Ok(Response::new(Steps::of([data("half"), Step::Break])))
+    });
+    let first = app.pay().await;
+    assert_eq!((&*first.body, first.broken), (&b"half"[..], true));
+    app.pay().await.is_problem(500, "previous-attempt-failed");
+    assert_eq!(app.runs(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_to_be_kept_still_goes_by_the_grpc_status_in_its_trailers() {
+    for (code, retry) in [("0", Retry::NotKept), ("14", Retry::Run), ("13", Retry::Refused { safe: false })] {
+        let app = App::new(move |order: Order| {
+            order.running().do_not_keep();
+            std::future::ready(Ok(grpc("application/grpc", Some(code))))
+        });
+        let head = [("content-type", "application/grpc")];
+        settles(app, seen(200, &head, "message").with_trailers(&[("grpc-status", code)]), retry).await;
+    }
+}
+
+#[tokio::test]
 async fn what_is_said_while_the_body_is_made_still_counts() {
     type Say = fn(&idem_tower::Running);
     let sayings: [(Say, Retry); 3] = [
