@@ -22,13 +22,20 @@ const NEVER_STORED: [HeaderName; 9] = [
     header::SET_COOKIE,
 ];
 
-/// Makes the answer that retries get. Header lines keep their order and their repetitions.
+/// The names that a [`HeaderMap`] can hold beside those that a replay adds: `Idempotent-Replayed` and `Trailer`.
+const MOST_NAMES: usize = 24_576 - 2;
+
+/// Makes the answer that retries get. Header lines keep their order and their repetitions. What could not be replayed
+/// is not kept.
 pub(crate) fn answer(
     head: &response::Parts,
     body: Bytes,
     trailers: Option<&HeaderMap>,
     not_stored: &HashSet<HeaderName>,
 ) -> Answer {
+    if head.headers.keys_len() > MOST_NAMES {
+        return Answer::NotKept;
+    }
     let named = named_by_connection(&head.headers);
     let is_stored = |name: &HeaderName| {
         !NEVER_STORED.contains(name)
@@ -73,7 +80,7 @@ pub(crate) fn replay(answer: &Answer, version: Version) -> Option<Replay> {
     let mut head = http::Response::new(());
     *head.status_mut() = StatusCode::from_u16(stored.status).ok()?;
     *head.headers_mut() = header_map(&stored.headers)?;
-    head.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    head.headers_mut().try_insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true")).ok()?;
     let trailers = match stored.trailers.as_slice() {
         [] => None,
         lines => Some(header_map(lines)?),
@@ -84,16 +91,17 @@ pub(crate) fn replay(answer: &Answer, version: Version) -> Option<Replay> {
         // HTTP/1.1 servers send only those trailers that the head announces. It was framing of the first response, and
         // is made anew for this one.
         let names: Vec<&str> = trailers.keys().map(HeaderName::as_str).collect();
-        head.headers_mut().insert(header::TRAILER, HeaderValue::from_str(&names.join(", ")).ok()?);
+        head.headers_mut().try_insert(header::TRAILER, HeaderValue::from_str(&names.join(", ")).ok()?).ok()?;
     }
     Some(Replay { head, body: stored.body.clone(), trailers })
 }
 
 fn header_map(lines: &[Header]) -> Option<HeaderMap> {
-    let mut map = HeaderMap::with_capacity(lines.len() + 1);
+    // Very many lines may still be few names.
+    let mut map = HeaderMap::try_with_capacity(lines.len() + 1).unwrap_or_default();
     for Header { name, value } in lines {
         let name = HeaderName::from_bytes(name).ok()?;
-        map.append(name, HeaderValue::from_maybe_shared(value.clone()).ok()?);
+        map.try_append(name, HeaderValue::from_maybe_shared(value.clone()).ok()?).ok()?;
     }
     Some(map)
 }

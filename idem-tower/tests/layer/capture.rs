@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderName, Request, Response, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use idem_core::{Answer, Content, KeyStore, State};
+use idem_core::{Answer, Begin, Content, KeyStore, Settled, Settlement, State};
 use idem_tower::Streamed;
 use tower::ServiceExt;
 
@@ -86,6 +86,59 @@ async fn header_values_need_not_be_text() {
         assert_eq!(response.headers()["x-name"].as_bytes(), b"M\xfcller");
     }
     assert_eq!(app.runs(), 1);
+}
+
+/// A response of so many header lines, whose names are `x-0`, `x-1` and so on.
+fn of_names(names: u32) -> Response<Steps> {
+    let mut response = Response::new(Steps::from("text"));
+    for name in 0..names {
+        response.headers_mut().append(format!("x-{name}").parse::<HeaderName>().unwrap(), name.into());
+    }
+    response
+}
+
+#[tokio::test]
+async fn a_header_of_very_many_lines_is_replayed() {
+    let app = App::answering(|| {
+        let mut response = Response::new(Steps::from("text"));
+        for line in 0..30_000_u32 {
+            response.headers_mut().append("link", line.into());
+        }
+        response
+    });
+    let first = app.pay().await;
+    assert_eq!(first.headers.len(), 30_000);
+    assert_eq!(app.pay().await, first.replayed());
+    assert_eq!(app.runs(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_of_more_headers_than_a_replay_can_have_is_not_kept() {
+    for (names, is_kept) in [(24_574, true), (24_575, false), (24_576, false)] {
+        let app = App::answering(move || of_names(names));
+        let first = app.pay().await;
+        assert_eq!((first.status, first.headers.len()), (200, names as usize));
+        let retry = app.pay().await;
+        if is_kept {
+            assert_eq!(retry, first.replayed());
+        } else {
+            retry.is_problem(409, "response-not-kept");
+        }
+        assert_eq!(app.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_more_headers_than_http_can_carry_is_unreadable() {
+    let fingerprint = idem_core::Fingerprint::bytes("pay", b"");
+    let app = App::charging().set(|layer| layer.fingerprint(move |_, _| fingerprint));
+    let line = |name| idem_core::Header { name: format!("x-{name}").into(), value: Bytes::new() };
+    let stored = idem_core::Response { status: 200, headers: (0..30_000).map(line).collect(), ..Default::default() };
+    let begun = app.layer.idempotency().begin(&key(), &fingerprint).await.unwrap();
+    let Begin::Run(attempt) = begun else { panic!("{begun:?}") };
+    assert_eq!(attempt.settle(Settlement::Completed(Answer::from(stored))).await, Settled::Done);
+    app.pay().await.is_problem(500, "record-unreadable");
+    assert_eq!(app.runs(), 0);
 }
 
 #[tokio::test]
