@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
+use idem_core::policy::LONGEST_DURATION;
 use idem_core::{KeyFormat, Policy, Problem, Profile, RequestIdentity};
 use tokio::sync::Semaphore;
 
@@ -170,9 +171,16 @@ impl IdempotencyLayer {
     /// and after it, the answer is 409 `in-progress`.
     ///
     /// A waiter holds no permit and is not counted among the attempts. It asks the store at pauses of 10 ms to 500 ms,
-    /// doubling, and holds its request meanwhile. Once its client hangs up, it is gone.
+    /// doubling, and holds its request meanwhile. Once its client hangs up, it is gone. Where the store fails meanwhile,
+    /// it is refused with 503 `store-unavailable` under every policy: it has seen that the operation runs.
+    ///
+    /// # Panics
+    ///
+    /// Where it is longer than [`LONGEST_DURATION`].
     #[must_use]
+    #[track_caller]
     pub fn wait(self, limit: Duration) -> Self {
+        assert!(limit <= LONGEST_DURATION, "a request cannot be asked to wait longer than ten years");
         self.with(|settings| settings.wait = Some(limit))
     }
 

@@ -186,11 +186,12 @@ async fn grpc_clients_get_problems_as_a_status() {
 #[test]
 fn settings_that_protect_nothing_panic_at_once() {
     type Change = fn(idem_tower::IdempotencyLayer) -> idem_tower::IdempotencyLayer;
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 8] = [
         ("without methods", |layer| layer.methods([])),
         ("no attempt in flight", |layer| layer.max_in_flight(0)),
         ("than can be counted", |layer| layer.max_in_flight(usize::MAX)),
         ("given up", |layer| layer.call_timeout(Duration::ZERO)),
+        ("to wait longer than ten years", |layer| layer.wait(Duration::MAX)),
         ("a pointer starts with `/`", |layer| layer.ignore(["client_timestamp"])),
         ("no 4xx", |layer| layer.key_reused_status(StatusCode::OK)),
         ("is none", |layer| layer.previous_failed_status(StatusCode::OK)),
