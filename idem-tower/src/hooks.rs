@@ -1,5 +1,6 @@
 //! What the application may be asked on the way.
 
+use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use std::sync::Arc;
@@ -10,13 +11,25 @@ use http::request::Parts;
 use idem_core::ScopedKey;
 
 /// What a hook is told of the request.
-#[derive(Clone, Debug)]
+///
+/// Its [`Debug`](fmt::Debug) shows no header, no query and no extension, and the key only as a hash.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Asked {
     /// The head of the request, extensions included: whoever was authenticated is in there.
     pub parts: Parts,
     /// Whose key it is, and for which operation.
     pub key: ScopedKey,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked")
+            .field("method", &self.parts.method)
+            .field("path", &self.parts.uri.path())
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The answer of a hook that does not let a request go on. It goes out as it is and is never stored.

@@ -53,6 +53,24 @@ async fn a_check_before_replay_may_answer_a_whole_response() {
     app.send(request("other")).await.is_problem(422, "key-reused");
 }
 
+#[tokio::test]
+async fn what_a_hook_is_told_can_be_logged_without_secrets() {
+    let told = Arc::new(std::sync::Mutex::new(String::new()));
+    let log = Arc::clone(&told);
+    let app = App::charging().set(|layer| {
+        layer.admit(move |asked| {
+            *log.lock().unwrap() = format!("{asked:?}");
+            async { Ok::<(), StatusCode>(()) }
+        })
+    });
+    let mut request = payment();
+    request.headers_mut().insert("authorization", "Bearer secret".parse().unwrap());
+    *request.uri_mut() = "/payments?token=secret".parse().unwrap();
+    assert_eq!(app.send(request).await, first_charge());
+    let expected = format!("Asked {{ method: POST, path: \"/payments\", key: {:?}, .. }}", key());
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
 /// A shop with a quota, and how often that was asked.
 fn with_quota(quota: usize) -> (App, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
