@@ -1,5 +1,6 @@
 //! What an implementer tells the suite about a store.
 
+use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -128,6 +129,12 @@ pub struct Stranded {
     pub store: Arc<dyn KeyStore>,
     /// The time within which it is configured to give up.
     pub gives_up_within: Duration,
+}
+
+impl fmt::Debug for Stranded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stranded").field("gives_up_within", &self.gives_up_within).finish_non_exhaustive()
+    }
 }
 
 /// How the application's clock is wrong.

@@ -22,7 +22,7 @@
 //!
 //! struct MyHarness;
 //!
-//! #[async_trait::async_trait]
+//! #[idem_conformance::async_trait]
 //! impl Harness for MyHarness {
 //!     async fn open(&self) -> Result<Arc<dyn KeyStore>, Halt> {
 //!         Ok(Arc::new(MyStore::connect("my://localhost").await?))
@@ -94,6 +94,9 @@ mod report;
 mod runner;
 mod scene;
 
+/// What a [`Harness`] is written with; here so that a harness needs no dependency of its own.
+#[doc(no_inline)]
+pub use async_trait::async_trait;
 pub use case::Case;
 pub use cases::cases;
 pub use faults::{BrokenStore, Fault};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idem_conformance::{Damage, Halt, Harness, Outage, Pace, Stranded, WrongClock};
+use idem_conformance::{Damage, Halt, Harness, Outage, Pace, Stranded, WrongClock, async_trait};
 use idem_core::{KeyStore, ScopedKey};
 use idem_memory::{ManualClock, MemoryStore};
 
@@ -13,7 +13,7 @@ struct Memory {
     store: MemoryStore<ManualClock>,
 }
 
-#[async_trait::async_trait]
+#[async_trait]
 impl Harness for Memory {
     async fn open(&self) -> Result<Arc<dyn KeyStore>, Halt> {
         Ok(Arc::new(self.store.clone()))

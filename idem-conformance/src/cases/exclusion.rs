@@ -122,11 +122,16 @@ async fn renewals_do_not_undo_a_takeover(scene: &Scene) -> Verdict {
         let seen = scene.insert(&key, &first).await?;
         let next = takeover(&first)?;
         let mut racers = vec![(owner(&first), renewal(LEASE)); 1 + round % 4];
-        racers.insert(0, (Guard::Unchanged(seen), Change::Record(next.clone())));
+        // In every place, so that in some round it is the first to look, and in some round it is not.
+        let place = round / 4 % (racers.len() + 1);
+        racers.insert(place, (Guard::Unchanged(seen), Change::Record(next.clone())));
         let answers = race(scene, &key, racers).await?;
-        let taken = matches!(&answers[0], (Replaced::Done(_), _));
-        let renewed = answers[1..].iter().any(|(answer, _)| matches!(answer, Replaced::Done(_)));
-        ensure(taken || renewed, "the takeover is Done, or a renewal came before it", &answers[0])?;
+        let done = |renews| {
+            let those = answers.iter().filter(move |(_, change)| matches!(change, Change::Renew { .. }) == renews);
+            those.filter(|(answer, _)| matches!(answer, Replaced::Done(_))).count() > 0
+        };
+        let (taken, renewed) = (done(false), done(true));
+        ensure(taken || renewed, "the takeover is Done, or a renewal came before it", &answers[place])?;
         // A renewal changes the revision, so whichever is first shuts the other out.
         ensure(!(taken && renewed), "only one of takeover and renewals is Done", &answers)?;
         is_written(&scene.find(&key).await?, if taken { &next } else { &first })?;

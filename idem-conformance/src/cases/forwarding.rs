@@ -67,11 +67,11 @@ async fn stats_count_what_is_there(scene: &Scene) -> Verdict {
     for label in 0..3 {
         scene.insert(&scene.key(label)?, &claim()?).await?;
     }
+    let watch = scene.watch();
     for label in 3..5 {
         let short = settled_for(&claim()?, completion("short"), scene.unit());
         scene.insert(&scene.key(label)?, &short).await?;
     }
-    let watch = scene.watch();
     scene.elapse(scene.unit() * 2).await;
     let stats = scene.store().stats().await?;
     ensure(stats.records.is_none_or(|records| records == 5), "5 records, expired ones among them", stats)?;

@@ -171,12 +171,12 @@ async fn record_and_times_come_from_one_step(scene: &Scene) -> Verdict {
     scene.insert(&key, &first).await?;
     let mut tasks: Vec<core::pin::Pin<Box<dyn Future<Output = Verdict> + Send>>> = Vec::new();
     let handles = scene.handles().await?;
-    let (writer, written_key) = (Arc::clone(&handles[0]), key.clone());
-    tasks.push(Box::pin(async move { keep_changing(&*writer, &written_key, first).await }));
+    let looking = Arc::new(());
     for handle in &handles {
         for looks in [Look::Find, Look::Insert, Look::Replace] {
-            let (handle, key) = (Arc::clone(handle), key.clone());
+            let (handle, key, looking) = (Arc::clone(handle), key.clone(), Arc::clone(&looking));
             tasks.push(Box::pin(async move {
+                let _looking = looking;
                 for _ in 0..40 {
                     times_fit(&look(&*handle, &key, looks).await?)?;
                     tokio::task::yield_now().await;
@@ -185,6 +185,8 @@ async fn record_and_times_come_from_one_step(scene: &Scene) -> Verdict {
             }));
         }
     }
+    let writer = Arc::clone(&handles[0]);
+    tasks.push(Box::pin(async move { keep_changing(&*writer, &key, first, &looking).await }));
     all_at_once(tasks).await?.into_iter().collect()
 }
 
@@ -208,10 +210,10 @@ async fn look(store: &dyn KeyStore, key: &ScopedKey, looks: Look) -> Result<Foun
     }
 }
 
-/// Settles and takes over in turn, each time with other times.
-async fn keep_changing(store: &dyn KeyStore, key: &ScopedKey, first: NewRecord) -> Verdict {
+/// Settles and takes over in turn, each time with other times, for as long as somebody is looking.
+async fn keep_changing(store: &dyn KeyStore, key: &ScopedKey, first: NewRecord, looking: &Arc<()>) -> Verdict {
     let mut current = first;
-    for _ in 0..30 {
+    while Arc::strong_count(looking) > 1 {
         let done = store.replace(key, owner(&current), &Change::Record(completed(&current))).await?;
         let Replaced::Done(revision) = done else { return Err(Halt::broken("the owner settles", done)) };
         tokio::task::yield_now().await;

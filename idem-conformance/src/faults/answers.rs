@@ -7,7 +7,8 @@ use idem_core::{
     StoreError, StoreErrorKind, Token, Unreadable,
 };
 
-use super::store::{lock, pause};
+use super::crowd::revision;
+use super::store::lock;
 use super::{BrokenStore, Fault};
 
 /// What an insert is told that met a record.
@@ -73,7 +74,8 @@ async fn shown(store: &BrokenStore, key: &ScopedKey, mut found: Found) -> Found 
             }
         }
         (Fault::TwoMoments, _) => {
-            pause().await;
+            let seen = Some(found.revision);
+            store.shared.until(|| revision(store, key) != seen).await;
             if let Ok(Some(later)) = store.inner.find(key).await {
                 found = Found { content: found.content, ..later };
             }

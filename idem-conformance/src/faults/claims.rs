@@ -11,9 +11,11 @@ use idem_core::{
 };
 
 use super::bytes::built;
-use super::store::{Shared, lock, pause};
+use super::crowd::{meet, turn};
+use super::store::{Shared, lock};
 use super::{BrokenStore, Fault};
 use crate::reference::Row;
+use crate::scene::RACERS;
 
 pub(super) async fn insert(store: &BrokenStore, key: &ScopedKey, record: &NewRecord) -> Result<Inserted, StoreError> {
     let inner = &store.inner;
@@ -25,17 +27,19 @@ pub(super) async fn insert(store: &BrokenStore, key: &ScopedKey, record: &NewRec
             Ok(Inserted::Done(inner.state().next_revision()))
         }
         Fault::ReadsThenInserts => {
-            if let Some(found) = inner.find(key).await? {
+            let (found, seen) = look(store, key);
+            if let Some(found) = found {
                 return Ok(Inserted::Occupied(found));
             }
-            pause().await;
+            meet(store, key, seen).await;
             Ok(overwrite(store, key, record))
         }
         Fault::ReadsThenInsertsOverExpired => {
-            if inner.find(key).await?.is_some() || !inner.state().rows.contains_key(key) {
+            let (found, seen) = look(store, key);
+            if found.is_some() || seen.is_none() {
                 return inner.insert(key, record).await;
             }
-            pause().await;
+            meet(store, key, seen).await;
             Ok(overwrite(store, key, record))
         }
         Fault::TellsBeforeWriting => tell_before_writing(store, key, record).await,
@@ -64,8 +68,8 @@ pub(super) async fn insert(store: &BrokenStore, key: &ScopedKey, record: &NewRec
         }
         Fault::InsertsInHalves => insert_in_halves(store, key, record).await,
         Fault::LosesTheTailOfAGroup => {
-            pause().await;
-            if store.shared.in_flight.load(Ordering::Relaxed) > 8 && inner.find(key).await?.is_none() {
+            let are_many = store.shared.until(|| lock(&store.shared.crowd).most >= RACERS).await;
+            if are_many && inner.find(key).await?.is_none() && is_of_the_tail(&store.shared) {
                 return Ok(Inserted::Done(inner.state().next_revision()));
             }
             inner.insert(key, record).await
@@ -73,6 +77,13 @@ pub(super) async fn insert(store: &BrokenStore, key: &ScopedKey, record: &NewRec
         Fault::MixesUpAnswers => {
             let answer = inner.insert(key, record).await?;
             Ok(swapped(&store.shared, answer).await)
+        }
+        Fault::SweepRemovesByKey => {
+            // Where every sweep came later, there would be nothing left for it to find.
+            if matches!(look(store, key), (None, Some(_))) {
+                store.shared.until(|| store.shared.swept.load(Ordering::Relaxed)).await;
+            }
+            inner.insert(key, record).await
         }
         _ => {
             let now = inner.state().now();
@@ -83,6 +94,20 @@ pub(super) async fn insert(store: &BrokenStore, key: &ScopedKey, record: &NewRec
             }
         }
     }
+}
+
+/// What is alive under a key, and the version of what is there, alive or not.
+fn look(store: &BrokenStore, key: &ScopedKey) -> (Option<Found>, Option<Revision>) {
+    let state = store.inner.state();
+    let found = state.live(key).map(|row| row.found(state.now()));
+    (found, state.rows.get(key).map(|row| row.revision))
+}
+
+/// Whether four of a group have been written before.
+fn is_of_the_tail(shared: &Shared) -> bool {
+    let mut crowd = lock(&shared.crowd);
+    crowd.written += 1;
+    crowd.written > 4
 }
 
 /// What an insert takes for vacant though it is not.
@@ -136,11 +161,12 @@ async fn tell_before_writing(store: &BrokenStore, key: &ScopedKey, mine: &NewRec
     {
         let mut first = lock(&store.shared.first);
         if let Some(found) = first.get(key) {
+            lock(&store.shared.told).insert(key.clone());
             return Ok(Inserted::Occupied(found.clone()));
         }
         first.insert(key.clone(), announced);
     }
-    pause().await;
+    store.shared.until(|| lock(&store.shared.told).contains(key)).await;
     store.inner.insert(key, mine).await
 }
 
@@ -168,7 +194,7 @@ async fn swapped(shared: &Shared, mine: Inserted) -> Inserted {
             both.0.take().unwrap_or(mine)
         }
         Err(swap) => {
-            pause().await;
+            shared.until(|| lock(&swap.0).1.is_some()).await;
             let mut waiting = lock(&shared.waiting);
             if waiting.as_ref().is_some_and(|other| Arc::ptr_eq(other, &swap)) {
                 *waiting = None;
@@ -188,20 +214,23 @@ pub(super) struct Inside {
 
 pub(super) async fn enter(store: &BrokenStore, key: &ScopedKey) -> Inside {
     let shared = Arc::clone(&store.shared);
-    let busy = shared.in_flight.fetch_add(1, Ordering::Relaxed);
+    let busy = lock(&shared.crowd).enter();
     let mut inside = Inside { shared, locked: None };
     if store.is(Fault::TiesUpUnderLoad) {
-        pause().await;
+        inside.shared.until(|| lock(&inside.shared.crowd).most > 40).await;
         if busy >= 40 {
             core::future::pending::<()>().await;
         }
     }
     if store.is(Fault::DroppedCallKeepsItsLock) {
         while !lock(&inside.shared.locked).insert(key.clone()) {
-            pause().await;
+            turn().await;
         }
         inside.locked = Some(key.clone());
-        pause().await;
+        // Several, so that a timeout that is over is seen between them, however late this is polled.
+        for _ in 0..4 {
+            turn().await;
+        }
     }
     inside
 }
@@ -217,6 +246,6 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+        lock(&self.shared.crowd).leave();
     }
 }

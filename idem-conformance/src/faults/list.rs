@@ -53,7 +53,7 @@ faults! {
     WrapsLongTimes,
     /// An insert writes half of the record, waits, and writes the other half.
     InsertsInHalves,
-    /// Of many inserts at once, those beyond the eighth are said to be Done and are lost.
+    /// Where sixteen calls are under way at once, inserts beyond the fourth are said to be Done and are lost.
     LosesTheTailOfAGroup,
     /// Of two inserts at once, each gets the other's answer.
     MixesUpAnswers,

@@ -3,6 +3,7 @@
 mod answers;
 mod bytes;
 mod claims;
+mod crowd;
 mod list;
 mod replacing;
 mod scope;

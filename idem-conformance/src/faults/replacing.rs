@@ -5,7 +5,7 @@ use core::time::Duration;
 use idem_core::{Change, Content, Guard, KeyStore, NewRecord, Record, Replaced, ScopedKey, State, StoreError, Token};
 
 use super::bytes::built;
-use super::store::pause;
+use super::crowd::{meet, revision};
 use super::{BrokenStore, Fault};
 use crate::reference::Row;
 
@@ -67,17 +67,19 @@ pub(super) async fn replace(
             Ok(replaced)
         }
         (Fault::ReadsThenTakesOver, Change::Record(record), Some(row)) if guard == Guard::Unchanged(row.revision) => {
-            pause().await;
+            meet(store, key, Some(row.revision)).await;
             Ok(written(store, key, record))
         }
         (Fault::ReadsThenSettles, Change::Record(record), Some(row)) if holds_token(row, guard) && !is_settled(row) => {
-            pause().await;
+            meet(store, key, Some(row.revision)).await;
             Ok(written(store, key, record))
         }
         (Fault::ReadsThenRenews, Change::Renew { lease, retention }, Some(row))
             if holds_token(row, guard) && !is_settled(row) =>
         {
-            pause().await;
+            // Not for another renewal: what is undone is some other write.
+            let seen = Some(row.revision);
+            store.shared.until(|| revision(store, key) != seen).await;
             let record = readable(row).cloned();
             let back = record.map(|record| built(record, *lease, *retention));
             Ok(back.map_or(Replaced::Lost(None), |record| written(store, key, &record)))

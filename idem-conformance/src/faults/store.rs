@@ -1,9 +1,10 @@
 //! A reference store with one fault.
 
+use core::fmt;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -12,7 +13,7 @@ use idem_core::{
 };
 
 use super::times::Written;
-use super::{Fault, answers, bytes, claims, replacing, scope, server, sweeping, times};
+use super::{Fault, answers, bytes, claims, crowd, replacing, scope, server, sweeping, times};
 use crate::{Damage, Halt, Harness, Outage, Pace, ReferenceStore, Stranded, WrongClock};
 
 /// A [`ReferenceStore`] that breaks the contract in one way. Clones are handles on the same data.
@@ -36,17 +37,18 @@ pub(super) struct Shared {
     pub(super) goes_at: Mutex<HashMap<ScopedKey, Duration>>,
     pub(super) locked: Mutex<HashSet<ScopedKey>>,
     pub(super) waiting: Mutex<Option<Arc<claims::Swap>>>,
-    pub(super) in_flight: AtomicUsize,
+    pub(super) crowd: Mutex<crowd::Crowd>,
+    /// How many calls have looked at a key and are about to write.
+    pub(super) looked: Mutex<HashMap<ScopedKey, usize>>,
+    /// Keys that somebody was told of before they were written.
+    pub(super) told: Mutex<HashSet<ScopedKey>>,
+    /// Whether a sweep has found something.
+    pub(super) swept: AtomicBool,
 }
 
 /// A fault must not hide behind a panic elsewhere.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Long enough for every other task of a race to look.
-pub(super) async fn pause() {
-    tokio::time::sleep(Duration::from_millis(3)).await;
 }
 
 impl BrokenStore {
@@ -67,8 +69,22 @@ impl BrokenStore {
         Ok(claims::enter(self, key).await)
     }
 
+    /// Whether some call of this store is never answered.
+    fn hangs(&self) -> bool {
+        matches!(
+            self.fault,
+            Fault::HangsWithoutServer | Fault::HangsOnSilence | Fault::TiesUpUnderLoad | Fault::DroppedCallKeepsItsLock
+        )
+    }
+
     fn wrong_clock(&self) -> times::WrongTime<'_> {
         times::WrongTime::begin(self)
+    }
+}
+
+impl fmt::Debug for BrokenStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrokenStore").field("fault", &self.fault).field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -141,9 +157,9 @@ impl Harness for BrokenStore {
         Pace::Manual
     }
 
-    /// Some of these stores hang, and whoever asks for one wants to see it fail.
+    /// Whoever asks for a store that hangs wants to see it fail; the others fail by themselves, however long they take.
     fn bound(&self) -> Duration {
-        Duration::from_secs(8)
+        Duration::from_secs(if self.hangs() { 8 } else { 120 })
     }
 
     async fn damage(&self, key: &ScopedKey, damage: Damage) -> Result<(), Halt> {

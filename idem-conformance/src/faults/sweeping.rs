@@ -2,10 +2,11 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
+use std::sync::atomic::Ordering;
 
 use idem_core::{Content, KeyStore, StoreError, StoreStats, Swept};
 
-use super::store::pause;
+use super::crowd::revision;
 use super::{BrokenStore, Fault};
 use crate::reference::Row;
 
@@ -44,11 +45,14 @@ async fn remove_by_key(store: &BrokenStore, limit: NonZeroU32) -> Swept {
     let keys: Vec<_> = {
         let state = store.inner.state();
         let expired = state.rows.iter().filter(|(_, row)| row.is_expired(state.now()));
-        expired.map(|(key, _)| key.clone()).take(limit.get() as usize).collect()
+        expired.map(|(key, row)| (key.clone(), row.revision)).take(limit.get() as usize).collect()
     };
-    pause().await;
+    if !keys.is_empty() {
+        store.shared.swept.store(true, Ordering::Relaxed);
+        store.shared.until(|| keys.iter().any(|(key, seen)| revision(store, key) != Some(*seen))).await;
+    }
     let mut removed = 0;
-    for key in keys {
+    for (key, _) in keys {
         removed += u32::from(store.inner.state().rows.remove(&key).is_some());
     }
     Swept { removed, more: removed == limit.get() }

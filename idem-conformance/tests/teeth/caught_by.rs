@@ -2,6 +2,9 @@
 
 use idem_conformance::Fault::{self, *};
 
+/// Faults that show by an answer that never comes.
+pub(crate) const HANGS: &[Fault] = &[HangsWithoutServer, HangsOnSilence, TiesUpUnderLoad, DroppedCallKeepsItsLock];
+
 /// Each fault with the cases that must fail for it; others may fail too.
 #[rustfmt::skip]
 pub(crate) const CAUGHT_BY: &[(Fault, &[&str])] = &[

@@ -2,11 +2,14 @@
 //! are named for its fault, and every case is failed by some broken store.
 
 mod caught_by;
+mod real_time;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
-use caught_by::CAUGHT_BY;
-use idem_conformance::{BrokenStore, Fault, Promise, ReferenceStore, cases, run_all, run_those};
+use caught_by::{CAUGHT_BY, HANGS};
+use idem_conformance::{BrokenStore, Fault, Promise, ReferenceStore, Stranded, cases, run_all, run_those};
 
 fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
@@ -18,12 +21,6 @@ fn the_reference_store_passes_every_case_and_skips_none() {
     let report = block_on(run_all(|| async { Ok(ReferenceStore::new()) }));
     assert!(report.all_passed(), "{report}");
     assert_eq!(report.results().len(), cases().len());
-}
-
-#[test]
-fn the_reference_store_fails_no_case_in_real_time() {
-    let report = block_on(run_all(|| async { Ok(ReferenceStore::real_time()) }));
-    assert_eq!(report.failed().count(), 0, "{report}");
 }
 
 #[test]
@@ -45,7 +42,9 @@ async fn unnoticed(fault: Fault, names: &'static [&'static str]) -> Vec<String> 
     let make = move || async move { Ok(BrokenStore::new(fault)) };
     let report = run_those(make, |case| names.contains(&case.name())).await;
     assert_eq!(report.results().len(), names.len(), "{fault:?} names a case that does not exist, or one twice");
-    let failed: BTreeSet<_> = report.failed().map(|(case, _)| case.name()).collect();
+    // A store that is only slow has shown no fault.
+    let shown = report.failed().filter(|(_, message)| HANGS.contains(&fault) || !message.contains("the case hangs"));
+    let failed: BTreeSet<_> = shown.map(|(case, _)| case.name()).collect();
     names.iter().filter(|name| !failed.contains(*name)).map(|name| format!("{fault:?}: {name}")).collect()
 }
 
@@ -63,6 +62,16 @@ fn every_case_is_failed_by_some_broken_store() {
     let named: BTreeSet<_> = CAUGHT_BY.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     let toothless: Vec<_> = cases().iter().map(|case| case.name()).filter(|name| !named.contains(name)).collect();
     assert!(toothless.is_empty(), "{toothless:#?}");
+}
+
+#[test]
+fn what_a_harness_is_made_of_can_be_printed() {
+    let (reference, broken) = (ReferenceStore::new(), BrokenStore::new(Fault::KeepsToken));
+    let stranded = Stranded { store: Arc::new(reference.clone()), gives_up_within: Duration::from_secs(2) };
+    let now = "31536000s";
+    assert_eq!(format!("{reference:?}"), format!("ReferenceStore {{ records: 0, now: {now}, .. }}"));
+    assert_eq!(format!("{broken:?}"), format!("BrokenStore {{ fault: KeepsToken, inner: {reference:?}, .. }}"));
+    assert_eq!(format!("{stranded:?}"), "Stranded { gives_up_within: 2s, .. }");
 }
 
 #[test]
