@@ -167,14 +167,12 @@ async fn an_attempt_is_driven_step_by_step_under_one_lease_and_one_ceiling() {
 #[tokio::test(start_paused = true)]
 async fn a_resumed_claim_is_renewed_at_once_because_nobody_knows_how_old_it_is() {
     let store = Faulty::new();
-    let policy = Policy::relaxed().customize().lease(6 * SECOND).build().unwrap();
-    let idem = strict(&store).policy(policy);
-    store.next(Op::Claim, [Fault::HangsAfter]);
-    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("its own") };
-    assert!(store.there().await.unwrap().lease_left < SECOND);
+    store.next(Op::Claim, [Fault::LateLostReply(SECOND)]);
+    let Begin::Run(attempt) = strict(&store).begin(&key(), &request()).await.unwrap() else { panic!("its own") };
+    assert!(store.there().await.unwrap().lease_left < LEASE - SECOND);
     attempt.drive(sleep(SECOND / 100)).await;
     assert_eq!(store.calls(Op::Renew), 1);
-    assert!(store.there().await.unwrap().lease_left > 5 * SECOND);
+    assert!(store.there().await.unwrap().lease_left > LEASE - SECOND);
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,6 +183,7 @@ async fn a_lease_that_was_granted_at_the_second_try_counts_from_that() {
         let policy = Policy::strict().customize().lease(4 * SECOND).build().unwrap();
         let idem = strict(&store).policy(policy);
         store.next(Op::Claim, [lost]);
+        store.always(Op::Renew, Fault::Late(SECOND / 10));
         let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("its own") };
         attempt.drive(sleep(SECOND / 2)).await;
         assert!(!attempt.running().is_lost(), "{lost:?}");
