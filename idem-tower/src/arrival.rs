@@ -28,7 +28,7 @@ pub(crate) fn arrival(settings: &Settings, parts: &Parts) -> Arrival {
     let values = parts.headers.get_all(&settings.key_header);
     let key = match settings.key_format.parse_header(values.into_iter().map(|value| value.as_bytes())) {
         Ok(Some(key)) => key,
-        Ok(None) if settings.policy.key() == KeyPresence::Optional => {
+        Ok(None) if settings.idem.current_policy().key() == KeyPresence::Optional => {
             count(settings, parts, Outcome::WithoutKey);
             return Arrival::Untouched;
         }

@@ -22,10 +22,7 @@ impl IdempotencyLayer {
     /// everything lasts.
     #[must_use]
     pub fn policy(self, policy: Policy) -> Self {
-        self.with(|settings| {
-            settings.idem = settings.idem.clone().policy(policy.clone());
-            settings.policy = policy;
-        })
+        self.with(|settings| settings.idem = settings.idem.clone().policy(policy))
     }
 
     /// Sets the methods whose requests are covered; the default is POST and PATCH. All others pass untouched.

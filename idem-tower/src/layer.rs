@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderName, Method};
-use idem_core::{Fingerprinter, Idempotency, KeyFormat, KeyStore, Policy, Principal, Profile, Route, problem};
+use idem_core::{Fingerprinter, Idempotency, KeyFormat, KeyStore, Principal, Profile, Route, problem};
 use tower_layer::Layer;
 
 use crate::capture::Limits;
@@ -63,7 +63,7 @@ pub struct IdempotencyLayer {
 }
 
 impl IdempotencyLayer {
-    /// Protects with the records of `store`, under [`Policy::strict`].
+    /// Protects with the records of `store`, under [`Policy::strict`](idem_core::Policy::strict).
     ///
     /// `principal` says who calls; `route` names the operation, stably: every key in flight hangs on it. Both see the
     /// head of the request as it comes to the layer, so that the layer stands inside authentication. Where one of them
@@ -92,7 +92,6 @@ impl IdempotencyLayer {
         Self {
             settings: Arc::new(Settings {
                 idem,
-                policy: Policy::strict(),
                 principal: Arc::new(move |parts| principal(parts).into_scope()),
                 route: Arc::new(move |parts| route(parts).into_scope()),
                 methods: Arc::new([Method::POST, Method::PATCH]),
@@ -183,7 +182,7 @@ impl<S> Layer<S> for IdempotencyLayer {
 impl fmt::Debug for IdempotencyLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IdempotencyLayer")
-            .field("policy", &self.settings.policy)
+            .field("policy", self.settings.idem.current_policy())
             .field("methods", &self.settings.methods)
             .field("max_request_body", &self.settings.max_request_body)
             .field("limits", &self.settings.limits)

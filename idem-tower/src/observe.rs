@@ -1,9 +1,10 @@
 //! What operators see: counters, gauges, log lines. Keys and principals only as a digest.
 
+use core::error::Error;
 use core::fmt;
 use std::sync::Arc;
 
-use idem_core::{Event, Observer, Route, ScopedKey};
+use idem_core::{Event, Observer, Route, ScopedKey, StoreError};
 use metrics::{SharedString, Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 
 pub(crate) const REQUESTS: &str = "idempotency_requests_total";
@@ -12,7 +13,8 @@ pub(crate) const IN_FLIGHT: &str = "idempotency_in_flight";
 pub(crate) const LEASE_LOST: &str = "idempotency_lease_lost_total";
 pub(crate) const COMPLETION_RETRIES: &str = "idempotency_completion_retries_total";
 
-/// Gives the recorder that is installed the units and descriptions of this crate's metrics. Call it once, after the
+/// Gives the recorder that is installed the units and descriptions of this crate's metrics, and starts its counters of
+/// trouble at zero. Call it once, after the
 /// recorder is installed; the metrics work without it.
 pub fn describe_metrics() {
     describe_counter!(REQUESTS, Unit::Count, "Requests that the idempotency layer has handled, by route and outcome.");
@@ -20,6 +22,9 @@ pub fn describe_metrics() {
     describe_gauge!(IN_FLIGHT, Unit::Count, "Attempts that run right now.");
     describe_counter!(LEASE_LOST, Unit::Count, "Attempts that could no longer count on their lease.");
     describe_counter!(COMPLETION_RETRIES, Unit::Count, "Settling writes that the store did not take at once.");
+    // Alerts watch these two, and a counter that is not there yet looks like a scrape that has failed.
+    counter!(LEASE_LOST).absolute(0);
+    counter!(COMPLETION_RETRIES).absolute(0);
 }
 
 /// How a request ended, as `idempotency_requests_total` counts it.
@@ -110,6 +115,21 @@ impl fmt::Display for Digest<'_> {
     }
 }
 
+/// An error and what is beneath it, in one line: a store's own words are in its sources.
+pub(crate) struct Causes<'a>(pub(crate) &'a StoreError);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.0, f)?;
+        let mut cause = self.0.source();
+        while let Some(beneath) = cause {
+            write!(f, ": {beneath}")?;
+            cause = beneath.source();
+        }
+        Ok(())
+    }
+}
+
 /// Tells metrics and log what the driver has seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reporter;
@@ -128,12 +148,14 @@ impl Observer for Reporter {
             }
             Event::SettlingRetried(error) => {
                 counter!(COMPLETION_RETRIES).increment(1);
+                let error = Causes(error);
                 tracing::warn!(route, key = %digest, %error, "the outcome is not written yet; it will be tried again");
             }
             Event::OwedWriteGivenUp => {
                 tracing::error!(route, key = %digest, "an outcome was never written; its claim stays");
             }
             Event::RanUnprotected(error) => {
+                let error = Causes(error);
                 tracing::warn!(route, key = %digest, %error, "the key store is down; running without protection");
             }
             event => tracing::warn!(route, key = %digest, ?event, "an event of the idempotency driver"),

@@ -2,7 +2,6 @@
 //!
 //! Whatever is awaited here holds no claim and no permit, so that a client may hang up at any point of it.
 
-use core::error::Error;
 use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
@@ -22,7 +21,7 @@ use crate::body::Body;
 use crate::buffer::{self, Unread};
 use crate::claim::{Turn, Work, claim};
 use crate::hooks::Asked;
-use crate::observe::{self, Outcome};
+use crate::observe::{self, Causes, Outcome};
 use crate::service::{Inner, Movable};
 use crate::settings::{Settings, overloaded, store_failed};
 use crate::stored;
@@ -108,7 +107,9 @@ impl Visit {
                     continue;
                 }
                 Err(error)
-                    if is_full || waiting.has_seen_another() || settings.policy.store_down() == StoreDown::Refuse =>
+                    if is_full
+                        || waiting.has_seen_another()
+                        || settings.idem.current_policy().store_down() == StoreDown::Refuse =>
                 {
                     return Ok(self.store_failed(&error));
                 }
@@ -174,8 +175,7 @@ impl Visit {
     }
 
     fn store_failed<R: http_body::Body>(&self, error: &StoreError) -> Response<Body<R>> {
-        let source = error.source().map(tracing::field::display);
-        tracing::warn!(%error, source, "the idempotency key could not be claimed");
+        tracing::warn!(error = %Causes(error), "the idempotency key could not be claimed");
         self.refuse(store_failed(error))
     }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use idem_core::{
-    Fingerprinter, Idempotency, KeyFormat, Policy, Principal, Problem, Profile, RequestIdentity, RequestParts, Route,
+    Fingerprinter, Idempotency, KeyFormat, Principal, Problem, Profile, RequestIdentity, RequestParts, Route,
     StoreError,
 };
 
@@ -28,7 +28,6 @@ pub(crate) type Timer = fn(Duration) -> tokio::time::Sleep;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) idem: Idempotency<Timer>,
-    pub(crate) policy: Policy,
     pub(crate) principal: Arc<OfHead<Result<Principal, NoScope>>>,
     pub(crate) route: Arc<OfHead<Result<Route, NoScope>>>,
     pub(crate) methods: Arc<[Method]>,

@@ -30,6 +30,11 @@ async fn the_metrics_count_what_happened_and_name_nobody() {
     ] {
         assert_eq!(server.metric(line).await, value, "{line}");
     }
+    let text = server.call(http::Method::GET, "/metrics").send().await.body;
+    for never in ["idempotency_lease_lost_total 0", "idempotency_completion_retries_total 0"] {
+        let is_there = String::from_utf8_lossy(&text).lines().any(|line| line == never);
+        assert!(is_there, "what never happened is there all the same: {never}");
+    }
     let answer = server.call(http::Method::GET, "/metrics").send().await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     let text = String::from_utf8(answer.body.to_vec()).unwrap();
