@@ -11,16 +11,16 @@ use http::{Request, Response};
 use idem_core::{Answer, Attempt, Directive, InPlaceOfMine, Problem, Settled, Settlement};
 
 use crate::body::Body;
+use crate::bounds::{Inner, Movable};
 use crate::capture::{Captured, capture, is_stream};
-use crate::claim::Work;
 use crate::classify::{Answered, Class};
 use crate::inflight::Permit;
 use crate::observe::{CountedInFlight, Outcome};
-use crate::protect::{count, refuse};
+use crate::reply::{count, refuse};
 use crate::running::Running;
-use crate::service::{Inner, Movable};
 use crate::settings::{Settings, Timer};
 use crate::stored;
+use crate::work::Work;
 
 /// How an attempt ended, for its client.
 #[expect(clippy::large_enum_variant, reason = "the response is the common case; a box would cost every request")]

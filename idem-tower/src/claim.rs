@@ -1,41 +1,19 @@
 //! Claims a key in a task that no client can cancel.
 
 use core::future::{Future, poll_fn};
-use core::marker::PhantomData;
 use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::Poll;
 use std::sync::Arc;
 
-use http::request::Parts;
 use idem_core::{Answer, Attempt, Begin, Refusal, RequestIdentity, ScopedKey, StoreError};
 use tracing::Instrument;
 
 use crate::attempt::{self, Ended};
-use crate::buffer::Kept;
+use crate::bounds::{Inner, Movable};
 use crate::inflight::Permit;
-use crate::service::{Inner, Movable};
 use crate::settings::{Settings, Timer};
-
-/// What a handler needs: the inner service and the request, whole.
-pub(crate) struct Work<S, B> {
-    pub(crate) service: S,
-    pub(crate) parts: Parts,
-    pub(crate) body: Kept,
-    _of_requests_with: PhantomData<fn() -> B>,
-}
-
-impl<S: Clone, B> Work<S, B> {
-    pub(crate) fn new(service: S, parts: Parts, body: Kept) -> Self {
-        Self { service, parts, body, _of_requests_with: PhantomData }
-    }
-
-    /// Gives back whatever place the inner service keeps for a request that it is ready for.
-    pub(crate) fn not_ready(mut self) -> Self {
-        self.service = self.service.clone();
-        self
-    }
-}
+use crate::work::Work;
 
 /// What became of one claim.
 pub(crate) enum Turn<S, B, R: http_body::Body, E> {

@@ -158,6 +158,7 @@ mod attempt;
 #[cfg(feature = "axum")]
 mod axum;
 mod body;
+mod bounds;
 mod buffer;
 mod builder;
 mod capture;
@@ -170,11 +171,13 @@ mod metered;
 mod observe;
 mod problem;
 mod protect;
+mod reply;
 mod running;
 mod scope;
 mod service;
 mod settings;
 mod stored;
+mod work;
 
 #[cfg(feature = "axum")]
 pub use self::axum::{NotRunning, matched_path};

@@ -8,7 +8,6 @@ use core::time::Duration;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, Version};
 use idem_core::policy::StoreDown;
@@ -18,13 +17,15 @@ use tokio::time::Instant;
 use crate::BoxError;
 use crate::attempt::Ended;
 use crate::body::Body;
+use crate::bounds::{Inner, Movable};
 use crate::buffer::{self, Unread};
-use crate::claim::{Turn, Work, claim};
+use crate::claim::{Turn, claim};
 use crate::hooks::Asked;
-use crate::observe::{self, Causes, Outcome};
-use crate::service::{Inner, Movable};
+use crate::observe::{Causes, Outcome};
+use crate::reply::{count, kept, refuse};
 use crate::settings::{Settings, overloaded, store_failed};
 use crate::stored;
+use crate::work::Work;
 
 /// Answers one request that has a key.
 pub(crate) async fn protect<S, B, R>(
@@ -186,21 +187,6 @@ impl Visit {
     fn count(&self, outcome: Outcome) {
         count(&self.key, outcome);
     }
-}
-
-/// Counts the request, and says in its span how it ended.
-pub(crate) fn count(key: &ScopedKey, outcome: Outcome) {
-    tracing::Span::current().record("outcome", outcome.as_str());
-    observe::count(Some(key.route()), outcome);
-}
-
-pub(crate) fn refuse<R: http_body::Body>(settings: &Settings, key: &ScopedKey, problem: Problem) -> Response<Body<R>> {
-    count(key, Outcome::Problem(problem.slug));
-    kept(settings.render(problem))
-}
-
-fn kept<R: http_body::Body>(response: Response<Bytes>) -> Response<Body<R>> {
-    response.map(|body| Body::kept(body, None))
 }
 
 fn unreadable(unread: &Unread, limit: usize) -> Problem {

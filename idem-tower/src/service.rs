@@ -46,30 +46,6 @@ impl<S> IdempotencyService<S> {
     }
 }
 
-/// A service that can be protected: it is cloned for each request and goes into a task of its own.
-pub(crate) trait Inner<B: http_body::Body, R>:
-    Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static>
-    + Clone
-    + Send
-    + 'static
-{
-}
-
-impl<S, B, R> Inner<B, R> for S
-where
-    B: http_body::Body,
-    S: Service<Request<Body<B>>, Response = Response<R>, Error: Send + 'static, Future: Send + 'static>
-        + Clone
-        + Send
-        + 'static,
-{
-}
-
-/// A body of requests, or of responses, that can go into a task of its own.
-pub(crate) trait Movable: http_body::Body<Error: Send + 'static> + Send + 'static {}
-
-impl<B: http_body::Body<Error: Send + 'static> + Send + 'static> Movable for B {}
-
 impl<S, B, R> Service<Request<B>> for IdempotencyService<S>
 where
     S: Service<Request<Body<B>>, Response = Response<R>> + Clone + Send + 'static,

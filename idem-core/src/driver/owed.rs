@@ -38,17 +38,13 @@ const LONGEST_WAY: Duration = Duration::from_secs(5);
 const LOOKS_FOR_A_CLAIM: u32 = 6;
 
 /// A settled record that its store has not acknowledged.
-pub(super) struct OwedWrite {
+struct OwedWrite {
     key: ScopedKey,
     record: NewRecord,
     looks: u32,
 }
 
 impl OwedWrite {
-    pub(super) fn new(key: ScopedKey, record: NewRecord) -> Self {
-        Self { key, record, looks: 0 }
-    }
-
     fn is_release(&self) -> bool {
         self.record.record().state == State::Released
     }
@@ -121,11 +117,12 @@ impl<T: Timer> Idempotency<T> {
     pub(super) fn owe_release(&self, key: &ScopedKey, fingerprint: Fingerprint, token: Token, epoch: Epoch) {
         let retention = self.settings.policy.retention();
         let released = NewRecord::settled(fingerprint, token, epoch, Settlement::Released, retention);
-        self.owe(OwedWrite::new(key.clone(), released));
+        self.owe(key, released);
     }
 
     /// Says whether there was room; if not, the observer was told.
-    pub(super) fn owe(&self, mut write: OwedWrite) -> bool {
+    pub(super) fn owe(&self, key: &ScopedKey, record: NewRecord) -> bool {
+        let mut write = OwedWrite { key: key.clone(), record, looks: 0 };
         if !self.settings.owed.take_in(&mut write) {
             self.settings.observer.observe(&write.key, &Observed::OwedWriteGivenUp);
             return false;

@@ -1,4 +1,3 @@
-use super::owed::OwedWrite;
 use super::{Event, Idempotency, ROUNDS, Running, Settled, Timer};
 use crate::machine::{AfterLost, settle_lost};
 use crate::{
@@ -44,7 +43,7 @@ impl<'a, T: Timer> Settling<'a, T> {
 
     /// Says whether the write is owed, or done with.
     fn owe(&mut self) -> bool {
-        self.record.take().is_none_or(|record| self.idem.owe(OwedWrite::new(self.running.key().clone(), record)))
+        self.record.take().is_none_or(|record| self.idem.owe(self.running.key(), record))
     }
 
     fn observe(&self, event: &Event) {
