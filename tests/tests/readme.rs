@@ -1,5 +1,6 @@
 //! The walks through the example in both READMEs, run as they stand there.
 #![cfg(unix)]
+#![allow(clippy::panic, reason = "a test may")]
 
 use std::path::Path;
 use std::process::Stdio;
@@ -25,29 +26,43 @@ async fn every_command_of_the_walk_through_is_answered_as_it_says() {
     }
 }
 
+/// How often a walk may differ from its document. The document tells of clients that hang up after 100 ms: a machine
+/// that stands still for that long at the wrong moment makes another story of it, though never one with two charges.
+const TRIES: usize = 3;
+
 /// Walks through one document, which has at least so many commands.
 async fn walk_through(path: &str, at_least: usize) {
     let text = std::fs::read_to_string(path).expect("the README is there");
     let mut document = Document::parse(&text);
-    let server = payments!().await;
-    let outputs = run(&document, &server).await;
-
     if std::env::var_os(UPDATE).is_some() {
-        document.take(outputs);
+        document.take(run(&document, &payments!().await).await);
         std::fs::write(path, document.to_text()).expect("the README can be written");
         return;
     }
-    let commands: Vec<_> = document.commands().collect();
-    assert!(commands.len() >= at_least, "only {} commands were found in {path}", commands.len());
-    for ((command, documented), output) in commands.into_iter().zip(&outputs) {
-        let (documented, output) = (comparable(documented), comparable(output));
-        assert_eq!(
-            documented, output,
-            "\n$ {command}\nIt answers now:\n{output:#?}\nIf that is right: {UPDATE}=1 cargo test -p idem-tests --test readme"
-        );
+    let count = document.commands().count();
+    assert!(count >= at_least, "only {count} commands were found in {path}");
+
+    let mut differs = None;
+    for _ in 0..TRIES {
+        let server = payments!().await;
+        let outputs = run(&document, &server).await;
+        let charges = server.ledger().await;
+        let keys: std::collections::HashSet<_> = charges.iter().map(|charge| &charge.bank_key).collect();
+        assert_eq!(keys.len(), charges.len(), "a key was charged twice: {outputs:#?}");
+        differs = first_difference(&document, &outputs);
+        if differs.is_none() {
+            return;
+        }
     }
-    let keys: std::collections::HashSet<_> = server.ledger().await.into_iter().map(|charge| charge.bank_key).collect();
-    assert_eq!(keys.len(), server.ledger().await.len(), "a key was charged twice");
+    panic!("{}\nIf that is right: {UPDATE}=1 cargo test -p idem-tests --test readme", differs.unwrap_or_default());
+}
+
+/// Says which command is answered otherwise than the document says.
+fn first_difference(document: &Document, outputs: &[String]) -> Option<String> {
+    let answered = document.commands().zip(outputs);
+    let differs = |((_, documented), output): &((&str, &str), &String)| comparable(documented) != comparable(output);
+    let ((command, documented), output) = answered.into_iter().find(differs)?;
+    Some(format!("$ {command}\nThe document says:\n{documented}\nIt answers now:\n{output}"))
 }
 
 /// A document, as commands with their outputs and the text around them.
