@@ -121,7 +121,7 @@ impl TokenError {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsTokens;
 
-/// One system call for this many tokens: a call cost 0.4 µs where a buffered token costs some nanoseconds.
+/// One system call for this many tokens: the call costs far more than the bytes.
 const BUFFERED_TOKENS: usize = 64;
 
 struct Buffer {

@@ -27,8 +27,8 @@ const MAX_DEPTH: usize = 128;
 /// `None` if the body is not a JSON document of RFC 8259 in UTF-8, or is one that readers disagree about: with a name
 /// twice in one object, with a lone surrogate, nested deeper than 128. Parts that do not count are held to the same.
 ///
-/// Cost: O(n log n) time. Memory: 1.5 times the body for what is in order already, at worst about 18 times (measured: a
-/// mebibyte of two-member objects, each out of order).
+/// Cost: O(n log n) time. Memory: half as much again as the body for what is in order already; a bounded multiple of it
+/// at worst, which is a body of small objects, each out of order.
 pub(in super::super) fn canonical(body: &[u8], members: &Members) -> Option<Vec<u8>> {
     // The end mark of strings relies on it, and so does the order of names.
     str::from_utf8(body).ok()?;
