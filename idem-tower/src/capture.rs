@@ -1,7 +1,8 @@
 //! Reads a response body as far as it may be kept.
 
 use core::future::poll_fn;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
+use core::task::Poll;
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use http::{HeaderMap, header, response};
 
 use crate::body::{Body, Rest, Start, poll_bytes};
 use crate::buffer::Chunks;
+use crate::poll::poll_once;
 
 /// Marks a response as a stream: it is forwarded as it comes, and not kept.
 ///
@@ -57,10 +59,11 @@ fn is_event_stream(content_type: &[u8]) -> bool {
 /// not asked.
 pub(crate) async fn capture<B: http_body::Body>(body: B, limits: Limits) -> Captured<B> {
     let mut reader = Reader { body: Box::pin(body), chunks: Chunks::default(), trailers: None };
-    let ended = match reader.poll_once(limits.bytes).await {
-        // What is there at once, as most bodies are, needs no timer.
-        Some(ended) => ended,
-        None => match tokio::time::timeout(limits.time, reader.read(limits.bytes)).await {
+    // What is there at once, as most bodies are, needs no timer. What was read is the reader's, not the future's.
+    let at_once = poll_once(pin!(reader.read(limits.bytes))).await;
+    let ended = match at_once {
+        Poll::Ready(ended) => ended,
+        Poll::Pending => match tokio::time::timeout(limits.time, reader.read(limits.bytes)).await {
             Ok(ended) => ended,
             Err(_) => Ended::AtLimit,
         },
@@ -102,18 +105,6 @@ impl<B: http_body::Body> Reader<B> {
                 },
             }
         }
-    }
-
-    /// Reads what is there at once; `None` where the end has to be waited for.
-    async fn poll_once(&mut self, limit: usize) -> Option<Ended<B::Error>> {
-        let mut read = core::pin::pin!(self.read(limit));
-        poll_fn(|context| {
-            core::task::Poll::Ready(match read.as_mut().poll(context) {
-                core::task::Poll::Ready(ended) => Some(ended),
-                core::task::Poll::Pending => None,
-            })
-        })
-        .await
     }
 
     fn resume(self, rest: impl FnOnce(Pin<Box<B>>) -> Rest<B>) -> Body<B> {

@@ -1,6 +1,6 @@
 //! Claims a key in a task that no client can cancel.
 
-use core::future::{Future, poll_fn};
+use core::future::Future;
 use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::Poll;
@@ -12,6 +12,7 @@ use tracing::Instrument;
 use crate::attempt::{self, Ended};
 use crate::bounds::{Inner, Movable};
 use crate::inflight::Permit;
+use crate::poll::poll_once;
 use crate::settings::{Settings, Timer};
 use crate::work::Work;
 
@@ -107,8 +108,4 @@ where
             Err(_) => Ended::Unknown,
         }),
     }
-}
-
-async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }

@@ -169,6 +169,7 @@ mod inflight;
 mod layer;
 mod metered;
 mod observe;
+mod poll;
 mod problem;
 mod protect;
 mod reply;
