@@ -23,6 +23,8 @@ pub enum StoreErrorKind {
     Full,
     /// Others won every bounded round of a race for this key: worth a retry.
     Contended,
+    /// Somebody's open transaction holds this key: to a request that is *in progress*, to a settlement worth a retry.
+    Locked,
     /// The store is set up wrongly: a missing table, a wrong eviction policy, a rejected login.
     Misconfigured,
     /// Anything else, a defect of the store among it.
@@ -63,7 +65,7 @@ impl StoreError {
     /// Whether the same call may succeed a moment later.
     #[must_use]
     pub const fn is_worth_a_retry(&self) -> bool {
-        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Contended)
+        matches!(self.kind, StoreErrorKind::Unavailable | StoreErrorKind::Contended | StoreErrorKind::Locked)
     }
 
     /// Whether the write may have happened all the same.
@@ -79,6 +81,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Unavailable => "the key store did not answer in time",
             StoreErrorKind::Full => "the key store is full and takes no new keys",
             StoreErrorKind::Contended => "the key store lost every round of a race for this key",
+            StoreErrorKind::Locked => "another transaction holds this key in the key store",
             StoreErrorKind::Misconfigured => "the key store is set up wrongly",
             StoreErrorKind::Other => "the key store failed",
         })?;

@@ -106,6 +106,12 @@ fn in_progress(found: &Found) -> Refusal {
     Refusal::InProgress { retry_after }
 }
 
+/// Refuses a request whose key another's open transaction holds: it is in progress, and since when cannot be seen.
+#[must_use]
+pub const fn locked() -> Refusal {
+    Refusal::InProgress { retry_after: SHORTEST_RETRY }
+}
+
 /// What an attempt does whose settling write was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterLost {

@@ -96,6 +96,7 @@ pub struct NewRecord {
     record: Record,
     lease: Duration,
     retention: Duration,
+    expected_retention: Duration,
 }
 
 impl NewRecord {
@@ -108,7 +109,22 @@ impl NewRecord {
         lease: Duration,
         retention: Duration,
     ) -> Self {
-        Self { record: Record { fingerprint, token, epoch, state: State::InProgress }, lease, retention }
+        Self {
+            record: Record { fingerprint, token, epoch, state: State::InProgress },
+            lease,
+            retention,
+            expected_retention: retention,
+        }
+    }
+
+    /// Says how long the claim's record will be kept once it is settled, where that is known beforehand.
+    ///
+    /// It changes nothing that a store promises. A store that sweeps by an index plans with it: an expectation that
+    /// comes true is one index entry less for the settlement to write.
+    #[must_use]
+    pub const fn expecting(mut self, settled_retention: Duration) -> Self {
+        self.expected_retention = settled_retention;
+        self
     }
 
     /// A settled record, kept for `retention` from its claim.
@@ -125,7 +141,12 @@ impl NewRecord {
             Settlement::Failed { no_effect } => State::Failed { no_effect },
             Settlement::Released => State::Released,
         };
-        Self { record: Record { fingerprint, token, epoch, state }, lease: Duration::ZERO, retention }
+        Self {
+            record: Record { fingerprint, token, epoch, state },
+            lease: Duration::ZERO,
+            retention,
+            expected_retention: retention,
+        }
     }
 
     /// The same record under another epoch.
@@ -158,6 +179,12 @@ impl NewRecord {
     #[must_use]
     pub const fn retention(&self) -> Duration {
         self.retention
+    }
+
+    /// How long the record will probably be kept: its retention, unless [`expecting`](Self::expecting) said otherwise.
+    #[must_use]
+    pub const fn expected_retention(&self) -> Duration {
+        self.expected_retention
     }
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::{Either, select};
 
 use super::attempt::{Attempt, Held, LeaseClock};
 use super::{Event, Idempotency, ROUNDS, Settings, Timer};
-use crate::machine::{Decision, decide};
+use crate::machine::{Decision, decide, locked};
 use crate::policy::StoreDown;
 use crate::{
     Answer, Certainty, Change, Epoch, Fingerprint, Found, Guard, Inserted, NewRecord, Refusal, Replaced,
@@ -222,6 +222,9 @@ impl<'a, T: Timer> Claiming<'a, T> {
                     } else {
                         self.oldest_clock.get_or_insert(clock);
                     }
+                    if error.kind() == StoreErrorKind::Locked && !self.may_stand {
+                        return Ok(Begin::Refuse(locked()));
+                    }
                     match backoff.next() {
                         Some(pause) if error.is_worth_a_retry() => self.idem.settings.timer.sleep(pause).await,
                         _ => return Err(error),
@@ -235,7 +238,9 @@ impl<'a, T: Timer> Claiming<'a, T> {
     async fn write(&mut self, write: Write) -> Result<Met, StoreError> {
         let Settings { store, policy, .. } = &*self.idem.settings;
         let (lease, retention) = (policy.lease(), policy.unsettled_retention());
-        let claim = |epoch| NewRecord::claim(self.fingerprint, self.token, epoch, lease, retention);
+        let claim = |epoch| {
+            NewRecord::claim(self.fingerprint, self.token, epoch, lease, retention).expecting(policy.retention())
+        };
         let (guard, change) = match write {
             Write::Insert(epoch) => {
                 return Ok(match self.idem.bounded(store.insert(self.key, &claim(epoch))).await? {

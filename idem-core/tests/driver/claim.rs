@@ -3,6 +3,7 @@
 use idem_core::{
     Begin, Certainty, Change, Content, Epoch, Found, Guard, Idempotency, Inserted, KeyStore, NewRecord, Record,
     Refusal, Replaced, Revision, ScopedKey, Settled, Settlement, State, StoreError, StoreErrorKind, StoreStats, Swept,
+    Timer,
 };
 use tokio::time::{Instant, sleep};
 
@@ -264,4 +265,45 @@ async fn a_race_that_is_lost_again_and_again_ends_in_an_error_that_wrote_nothing
     let error = idem.begin(&key(), &request()).await.unwrap_err();
     assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Contended, Certainty::NotWritten));
     assert_eq!(idem.owed_writes(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_an_open_transaction_holds_is_in_progress_under_every_policy() {
+    for is_relaxed in [false, true] {
+        let store = Faulty::new();
+        store.always(Op::Claim, Fault::Locked);
+        let begun = match is_relaxed {
+            true => told(relaxed(&store).begin(&key(), &request()).await.unwrap()),
+            false => told(strict(&store).begin(&key(), &request()).await.unwrap()),
+        };
+        assert_eq!(begun, Some(Refusal::InProgress { retry_after: SECOND / 5 }));
+        assert_eq!((store.calls(Op::Claim), store.state().await), (1, None));
+    }
+}
+
+fn told<T: Timer>(begun: Begin<T>) -> Option<Refusal> {
+    match begun {
+        Begin::Refuse(refusal) => Some(refusal),
+        Begin::Run(_) | Begin::Replay(_) => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_locked_behind_an_own_write_that_may_stand_is_tried_again() {
+    let store = Faulty::new();
+    store.next(Op::Claim, [Fault::LostReply, Fault::Locked]);
+    let begun = strict(&store).begin(&key(), &request()).await.unwrap();
+    assert!(matches!(begun, Begin::Run(_)), "{begun:?}");
+    assert_eq!(store.calls(Op::Claim), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settlement_that_meets_a_locked_key_is_owed_and_written_later() {
+    let store = Faulty::new();
+    let idem = spawning(strict(&store));
+    let Begin::Run(attempt) = idem.begin(&key(), &request()).await.unwrap() else { panic!("a fresh key runs") };
+    store.next(Op::Settle, [Fault::Locked]);
+    assert_eq!(attempt.settle(Settlement::Completed(value("paid"))).await, Settled::Owed);
+    sleep(SECOND * 60).await;
+    assert_eq!(store.state().await, Some(State::Completed(value("paid"))));
 }

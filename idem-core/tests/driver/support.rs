@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     Late(Duration),
     /// An error that says for certain that nothing was written; and nothing was.
     NotWritten,
+    /// Another's open transaction holds the key; nothing was written.
+    Locked,
     /// An error that leaves it open; and nothing was written.
     LostRequest,
     /// An error that leaves it open; and it was written.
@@ -130,6 +132,7 @@ impl Faulty {
                 work.await
             }
             Some(Fault::NotWritten) => Err(StoreError::not_written(StoreErrorKind::Unavailable, std::fmt::Error)),
+            Some(Fault::Locked) => Err(StoreError::not_written(StoreErrorKind::Locked, std::fmt::Error)),
             Some(Fault::LostRequest) => Err(StoreError::unknown(StoreErrorKind::Unavailable, std::fmt::Error)),
             Some(Fault::LostReply) => {
                 work.await?;
