@@ -14,11 +14,15 @@ mod answer;
 mod call;
 mod random;
 mod server;
+#[cfg(unix)]
+pub mod servers;
 
 pub use answer::Answer;
 pub use call::{BrokenOff, Call, Multiplexed};
 pub use random::Random;
 pub use server::{Caller, Charge, Ended, Server, eventually};
+#[cfg(unix)]
+pub use servers::postgres;
 
 /// An order that is fine.
 pub const ORDER: &str = r#"{"amount":"100.00","currency":"RUB"}"#;

@@ -1,0 +1,29 @@
+# Runs one program in a folder of its own for as long as somebody holds the other end of this input, then ends the
+# program and removes the folder.
+#
+# $1: the folder. $2: the signal that ends the program.
+# Every line of input starts the program, and is shell text that ends in its `exec`. The folder then has `pid`, `log`
+# and, once it has ended, `ended`.
+
+# What stops the tests from a terminal must not stop who cleans up after them.
+trap '' INT HUP TERM
+cd "$1" || exit 1
+
+ran=
+while read -r line; do
+    ran=yes
+    {
+        sh -c "echo \$\$ >pid.new && mv pid.new pid; $line"
+        echo $? >ended.new && mv ended.new ended
+    } </dev/null >>log 2>&1 &
+done
+
+# Again and again: where the program has not come to its `exec` yet, the signal is lost.
+while [ "$ran" ] && [ ! -e ended ]; do
+    if [ -e pid ]; then
+        kill -s CONT "$(cat pid)"
+        kill -s "$2" "$(cat pid)"
+    fi 2>/dev/null
+    sleep 0.1
+done
+cd / && rm -rf "$1"
