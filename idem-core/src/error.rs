@@ -25,6 +25,8 @@ pub enum StoreErrorKind {
     Contended,
     /// Somebody's open transaction holds this key: to a request that is *in progress*, to a settlement worth a retry.
     Locked,
+    /// The database had aborted the transaction before its commit: whatever was written in it is rolled back.
+    Aborted,
     /// The store is set up wrongly: a missing table, a wrong eviction policy, a rejected login.
     Misconfigured,
     /// Anything else, a defect of the store among it.
@@ -82,6 +84,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Full => "the key store is full and takes no new keys",
             StoreErrorKind::Contended => "the key store lost every round of a race for this key",
             StoreErrorKind::Locked => "another transaction holds this key in the key store",
+            StoreErrorKind::Aborted => "the transaction had been aborted before its commit",
             StoreErrorKind::Misconfigured => "the key store is set up wrongly",
             StoreErrorKind::Other => "the key store failed",
         })?;
