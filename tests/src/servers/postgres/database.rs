@@ -96,7 +96,7 @@ fn unix_time() -> u64 {
 }
 
 /// The URL of another database of the same server.
-fn url_of(server: &str, database: &str) -> String {
+pub(super) fn url_of(server: &str, database: &str) -> String {
     let (address, query) = server.split_once('?').map_or((server, None), |(address, query)| (address, Some(query)));
     let (scheme, rest) = address.split_once("://").unwrap_or_else(|| panic!("no URL of a server: {server}"));
     let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);

@@ -37,8 +37,10 @@
 //! `UTF8`, the locale `C`, and trusts everybody on this machine.
 
 mod database;
+mod pgbouncer;
 mod server;
 mod source;
 
 pub use database::Database;
+pub use pgbouncer::PgBouncer;
 pub use server::Server;
