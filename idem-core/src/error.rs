@@ -58,6 +58,12 @@ impl StoreError {
         Self { kind, certainty, source: None }
     }
 
+    /// The same error of a call that cannot have written, or of one whose writes are known to be undone.
+    pub(crate) fn with_nothing_written(mut self) -> Self {
+        self.certainty = Certainty::NotWritten;
+        self
+    }
+
     /// Why the store could not.
     #[must_use]
     pub const fn kind(&self) -> StoreErrorKind {

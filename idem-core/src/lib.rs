@@ -68,8 +68,8 @@ pub mod wire;
 
 pub use answer::{Answer, Header, Response};
 pub use driver::{
-    Attempt, Begin, Directive, Event, Handled, Idempotency, Look, Observer, Outcome, Resolved, Running, Settled, Task,
-    Timer,
+    Attempt, Begin, Concluded, Directive, Event, Handled, Idempotency, Joined, Look, Observer, OneTransaction, Outcome,
+    Resolved, Running, Settled, Task, Timer, TransactionAttempt, TransactionBegin,
 };
 pub use error::{Certainty, StoreError, StoreErrorKind};
 pub use fingerprint::{

@@ -1,7 +1,7 @@
 //! The protocol: what is found and what is asked decide what happens. Pure, synchronous, total.
 //!
 //! Nothing here waits, writes, or looks at a clock. [`decide`] is asked before a handler runs, [`settle_lost`] when a
-//! settling write did not fit any more, [`resolve`] when an operator settles a claim in its attempt's place.
+//! settling write did not fit any more, [`commit_lost`] when a transaction did not commit as planned, [`resolve`] when an operator settles a claim in its attempt's place.
 
 use core::time::Duration;
 
@@ -174,6 +174,44 @@ pub fn settle_lost(found: Option<&Found>, mine: &Record) -> AfterLost {
         (State::Completed(_), State::InProgress) if same_request => InPlaceOfMine::Refuse(in_progress(found)),
         _ => InPlaceOfMine::OwnAnswer,
     })
+}
+
+/// What becomes of an attempt whose completion was to be part of its transaction, and was not acknowledged as that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterCommit {
+    /// It was committed after all.
+    Done,
+    /// It was rolled back, and the same request was answered elsewhere.
+    Replay(Answer),
+    /// It was rolled back, and its request is refused.
+    Refuse(Refusal),
+    /// It was rolled back, and its request may run again.
+    NothingWritten,
+}
+
+/// Decides for an attempt that wanted to commit `mine` with its business writes, and found `found` after its
+/// transaction was over.
+///
+/// | found | what goes out |
+/// |---|---|
+/// | settled the same way with the own token | done |
+/// | what a request that comes now would run for, vacant included | nothing was written |
+/// | anything else | what a request that comes now would get, by [`decide`] |
+///
+/// Its own answer goes out in the first row only: everywhere else, what it speaks of was rolled back.
+#[must_use]
+pub fn commit_lost(found: Option<&Found>, mine: &Record, policy: &Policy) -> AfterCommit {
+    if let Some(Content::Readable(theirs)) = found.map(|found| &found.content)
+        && theirs.token == mine.token
+        && theirs.state == mine.state
+    {
+        return AfterCommit::Done;
+    }
+    match decide(found, &mine.fingerprint, mine.token, policy) {
+        Decision::Replay(answer) => AfterCommit::Replay(answer),
+        Decision::Refuse(refusal) => AfterCommit::Refuse(refusal),
+        Decision::Claim { .. } | Decision::Resume { .. } => AfterCommit::NothingWritten,
+    }
 }
 
 /// Whether an operator may settle what was found, and over which version of it.

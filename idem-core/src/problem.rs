@@ -41,6 +41,10 @@
 //! ## `store-unavailable`
 //! The key store could not be asked. Retry with the same key after `Retry-After`.
 //!
+//! ## `not-committed`
+//! The operation reported success, but its transaction could not be committed, by a defect of the server that `detail`
+//! names. Everything that it wrote there was rolled back. A retry with the same key runs it again.
+//!
 //! ## `overloaded`
 //! Too much is in flight, or the server is shutting down. Nothing ran. Retry with the same key after `Retry-After`.
 
@@ -49,7 +53,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use crate::{KeyError, Refusal, StoreError, StoreErrorKind};
+use crate::{Certainty, KeyError, Refusal, StoreError, StoreErrorKind};
 
 /// Where the problem types are described unless [`Problem::type_uri`] is given another base.
 pub const TYPE_BASE: &str = "https://docs.rs/idem-core/latest/idem_core/problem/index.html#";
@@ -149,6 +153,28 @@ impl Problem {
         );
         problem.retry_after = Some(retry_after);
         problem
+    }
+
+    /// The operation ran, and the store could not commit its transaction.
+    #[must_use]
+    pub fn commit(error: &StoreError, retry_after: Duration) -> Self {
+        let detail = match error.certainty() {
+            Certainty::NotWritten => {
+                "The operation was rolled back, because its transaction could not be committed. \
+                 Retry with the same key."
+            }
+            Certainty::Unknown => {
+                "Whether the operation was committed is not known yet. \
+                 Retry with the same key: if it was, it is not run again."
+            }
+        };
+        Self { detail: Cow::Borrowed(detail), ..Self::store(error, retry_after) }
+    }
+
+    /// The operation reported success, and its transaction cannot be committed. `detail` says what is wrong with it.
+    #[must_use]
+    pub const fn not_committed(detail: &'static str) -> Self {
+        Self::new("not-committed", 500, "Operation not committed", detail)
     }
 
     /// The protocol's refusals.

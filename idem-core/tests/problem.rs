@@ -15,6 +15,13 @@ fn down(kind: StoreErrorKind) -> Problem {
     Problem::store(&StoreError::not_written(kind, std::fmt::Error), Duration::from_secs(1))
 }
 
+fn unavailable(certainty: Certainty) -> StoreError {
+    match certainty {
+        Certainty::NotWritten => StoreError::not_written(StoreErrorKind::Unavailable, std::fmt::Error),
+        Certainty::Unknown => StoreError::unknown(StoreErrorKind::Unavailable, std::fmt::Error),
+    }
+}
+
 #[test]
 fn every_row_has_its_status_type_and_advice() {
     let in_progress = Refusal::InProgress { retry_after: Duration::from_millis(1200) };
@@ -36,6 +43,9 @@ fn every_row_has_its_status_type_and_advice() {
         (down(StoreErrorKind::Unavailable), "store-unavailable", 503, None),
         (down(StoreErrorKind::Full), "overloaded", 503, None),
         (Problem::overloaded(Duration::from_secs(1)), "overloaded", 503, None),
+        (Problem::commit(&unavailable(Certainty::NotWritten), Duration::from_secs(1)), "store-unavailable", 503, None),
+        (Problem::commit(&unavailable(Certainty::Unknown), Duration::from_secs(1)), "store-unavailable", 503, None),
+        (Problem::not_committed("The transaction is gone."), "not-committed", 500, None),
     ];
     for (problem, slug, status, safe) in rows {
         assert_eq!((problem.slug, problem.status, problem.safe_to_use_new_key), (slug, status, safe));
@@ -83,6 +93,15 @@ fn a_new_key_is_never_recommended_after_an_outcome_that_nobody_knows() {
 }
 
 #[test]
+fn a_commit_that_failed_says_whether_it_is_known_to_have_been_rolled_back() {
+    let detail = |certainty| Problem::commit(&unavailable(certainty), Duration::from_secs(1)).detail;
+    let rolled_back = detail(Certainty::NotWritten);
+    assert!(rolled_back.contains("was rolled back") && rolled_back.contains("same key"), "{rolled_back}");
+    let unknown = detail(Certainty::Unknown);
+    assert!(unknown.contains("is not known yet") && unknown.contains("same key"), "{unknown}");
+}
+
+#[test]
 fn an_invalid_key_is_told_which_rule() {
     let problem = Problem::invalid_key(&KeyError::TooShort { length: 3, shortest: 8 });
     assert_eq!(problem.detail, "the key has 3 characters; it needs at least 8.");
@@ -107,5 +126,5 @@ fn every_problem_type_has_its_anchor_in_the_docs_that_it_links_to() {
         assert!(docs.contains(&format!("//! ## `{slug}`\n")), "{slug} has no section");
         count += 1;
     }
-    assert_eq!(count, 14);
+    assert_eq!(count, 15);
 }

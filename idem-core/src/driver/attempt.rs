@@ -5,9 +5,11 @@ use core::task::{Poll, ready};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use event_listener::Event as Listenable;
 use futures_util::future::{Either, select};
 
 use super::bounded::poll_once;
+use super::joined::Renewals;
 use super::settle::Settling;
 use super::{Event, Idempotency, Running, Timer};
 use crate::{Change, Epoch, Fingerprint, Guard, InPlaceOfMine, NewRecord, Replaced, ScopedKey, Settlement, Token};
@@ -20,10 +22,11 @@ use crate::{Change, Epoch, Fingerprint, Guard, InPlaceOfMine, NewRecord, Replace
 /// then abandoned once its lease is over, and the policy decides.
 #[must_use = "an attempt that is dropped keeps its claim until its lease is over, and longer under a strict policy"]
 pub struct Attempt<T: Timer> {
-    idem: Idempotency<T>,
+    pub(super) idem: Idempotency<T>,
     running: Running,
     held: Option<Held>,
     clocks: Mutex<Clocks<T>>,
+    pub(super) on_renewal_over: Listenable,
 }
 
 /// What makes the claim the attempt's own.
@@ -53,11 +56,12 @@ impl<T: Timer> LeaseClock<T> {
 
 /// What limits the attempt. Behind a lock, because a `Sleep` need not be `Sync` and an attempt is: only one task ever
 /// drives it.
-struct Clocks<T: Timer> {
+pub(super) struct Clocks<T: Timer> {
     lease: LeaseClock<T>,
     /// Started by the first handler that has to wait.
     ceiling: Option<Pin<Box<T::Sleep>>>,
     ceiling_reached: bool,
+    pub(super) renewals: Renewals,
 }
 
 /// What became of [`Attempt::settle`].
@@ -78,15 +82,21 @@ pub enum Settled {
 
 impl<T: Timer> Attempt<T> {
     pub(super) fn new(idem: Idempotency<T>, key: ScopedKey, epoch: Epoch, held: Held, lease: LeaseClock<T>) -> Self {
-        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false });
-        Self { idem, running: Running::new(key, epoch), held: Some(held), clocks }
+        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false, renewals: Renewals::default() });
+        Self { idem, running: Running::new(key, epoch), held: Some(held), clocks, on_renewal_over: Listenable::new() }
     }
 
     /// An attempt without a claim: it has no lease, and settles nothing.
     pub(super) fn unprotected(idem: Idempotency<T>, key: ScopedKey) -> Self {
         let lease = LeaseClock { due: None, over: None };
-        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false });
-        Self { idem, running: Running::new(key, Epoch::UNPROTECTED), held: None, clocks }
+        let clocks = Mutex::new(Clocks { lease, ceiling: None, ceiling_reached: false, renewals: Renewals::default() });
+        Self {
+            idem,
+            running: Running::new(key, Epoch::UNPROTECTED),
+            held: None,
+            clocks,
+            on_renewal_over: Listenable::new(),
+        }
     }
 
     /// What the handler gets to see.
@@ -135,7 +145,7 @@ impl<T: Timer> Attempt<T> {
         let policy = &settings.policy;
         let (timer, lease) = (&settings.timer, policy.lease());
         let renewal = Change::Renew { lease, retention: policy.unsettled_retention() };
-        let call_timeout = settings.call_timeout.min(lease / 3);
+        let call_timeout = self.idem.renewal_timeout();
         let mut ceiling = pin!(self.ceiling());
         loop {
             let due = {
@@ -146,6 +156,7 @@ impl<T: Timer> Attempt<T> {
             if !due {
                 break;
             }
+            let Some(_under_way) = self.renewal_begins() else { break };
             let clock = self.idem.lease_clock();
             let call = settings.store.replace(self.running.key(), Guard::Owner(held.token), &renewal);
             match self.ringing(self.idem.bounded_by(call_timeout, call)).await {
@@ -216,7 +227,7 @@ impl<T: Timer> Attempt<T> {
     }
 
     /// Two sleeps and a flag stay usable whatever panicked while they were locked.
-    fn clocks(&self) -> MutexGuard<'_, Clocks<T>> {
+    pub(super) fn clocks(&self) -> MutexGuard<'_, Clocks<T>> {
         self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -242,7 +253,13 @@ impl<T: Timer> Attempt<T> {
     ///
     /// The write is owed and goes on in the background.
     pub async fn settle(&self, settlement: Settlement) -> Settled {
-        let Some(held) = self.held else { return Settled::Unprotected };
+        let Some((_, record)) = self.settled_record(settlement) else { return Settled::Unprotected };
+        Settling::new(&self.idem, &self.running, record).settle().await
+    }
+
+    /// The record that settles the claim, and what it is guarded by. `None` where there is no claim.
+    pub(super) fn settled_record(&self, settlement: Settlement) -> Option<(Guard, NewRecord)> {
+        let held = self.held?;
         let settlement = match settlement {
             // The handler speaks for its own attempt; what an abandoned one before it did is as open as ever.
             Settlement::Failed { no_effect } => Settlement::Failed { no_effect: no_effect && !held.effect_open },
@@ -250,7 +267,7 @@ impl<T: Timer> Attempt<T> {
         };
         let retention = self.idem.settings.policy.retention();
         let record = NewRecord::settled(held.fingerprint, held.token, self.running.epoch(), settlement, retention);
-        Settling::new(&self.idem, &self.running, record).settle().await
+        Some((Guard::Owner(held.token), record))
     }
 }
 
@@ -258,6 +275,11 @@ impl<T: Timer> Attempt<T> {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 impl<T: Timer> Idempotency<T> {
+    /// How long a renewal is waited for.
+    pub(super) fn renewal_timeout(&self) -> Duration {
+        self.settings.call_timeout.min(self.settings.policy.lease() / 3)
+    }
+
     /// Starts the clock of a lease that is about to be asked for. It is to be renewed after a third. A tenth is left
     /// for clocks that run at different speeds, and for the handler to react.
     pub(super) fn lease_clock(&self) -> LeaseClock<T> {

@@ -46,7 +46,7 @@ pub enum Look {
 }
 
 /// The waits after the store calls of one claim that failed. The next failure ends it.
-const BACKOFF: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(75)];
+pub(super) const BACKOFF: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(75)];
 
 /// The waits between two looks at a running attempt.
 const FIRST_LOOK: Duration = Duration::from_millis(10);

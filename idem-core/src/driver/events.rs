@@ -12,6 +12,10 @@ pub enum Event {
     SettlingRetried(StoreError),
     /// An owed write was given up: too many are owed, or it was tried for a whole retention. The claim stays.
     OwedWriteGivenUp,
+    /// The reply to the commit of a transaction was lost; what became of it is being looked up.
+    CommitUnknown(StoreError),
+    /// An answer whose transaction was rolled back could not be written; a retry runs again.
+    NotRemembered(StoreError),
     /// The policy let a request run without protection, because the store is down.
     RanUnprotected(StoreError),
 }

@@ -7,11 +7,13 @@ mod attempt;
 mod begin;
 mod bounded;
 mod events;
+mod joined;
 mod owed;
 mod run;
 mod running;
 mod settle;
 mod timer;
+mod transaction;
 
 use core::future::Future;
 use core::pin::Pin;
@@ -21,9 +23,11 @@ use std::sync::Arc;
 pub use attempt::{Attempt, Settled};
 pub use begin::{Begin, Look};
 pub use events::{Event, Observer};
+pub use joined::Joined;
 pub use run::{Handled, Outcome};
 pub use running::{Directive, Running};
 pub use timer::Timer;
+pub use transaction::{Concluded, OneTransaction, TransactionAttempt, TransactionBegin};
 
 use self::owed::{Owed, Spawner};
 use crate::machine::{self, NotAClaim};

@@ -70,15 +70,7 @@ impl<T: Timer> Idempotency<T> {
         V: Serialize + DeserializeOwned,
         F: AsyncFnOnce(Running) -> Handled<V, E>,
     {
-        let encode = |value: &V| match serde_json::to_vec(value) {
-            Ok(json) => Answer::Value(Bytes::from(json)),
-            Err(_) => Answer::NotKept,
-        };
-        let decode = |answer| match answer {
-            Answer::Value(json) => serde_json::from_slice(&json).ok(),
-            Answer::Response(_) | Answer::NotKept => None,
-        };
-        self.run_with(key, request, handler, encode, decode).await
+        self.run_with(key, request, handler, to_json, from_json).await
     }
 
     /// As [`run`](Self::run), for a handler that makes the [`Answer`] itself.
@@ -109,13 +101,9 @@ impl<T: Timer> Idempotency<T> {
     where
         F: AsyncFnOnce(Running) -> Handled<V, E>,
     {
-        let replayed = |answer| match decode(answer) {
-            Some(value) => Outcome::Replayed(value),
-            None => Outcome::Refused(Refusal::RecordUnreadable(Unreadable::Corrupt)),
-        };
         let attempt = match self.begin(key, request).await? {
             Begin::Run(attempt) => attempt,
-            Begin::Replay(answer) => return Ok(replayed(answer)),
+            Begin::Replay(answer) => return Ok(replayed(decode(answer))),
             Begin::Refuse(refusal) => return Ok(Outcome::Refused(refusal)),
         };
         let running = attempt.running().clone();
@@ -140,7 +128,7 @@ impl<T: Timer> Idempotency<T> {
             Handled::FailWithoutEffect(_) => settlement_of_failure(&running, true),
         };
         match attempt.settle(settlement).await {
-            Settled::LeaseLost(InPlaceOfMine::Answer(answer)) => return Ok(replayed(answer)),
+            Settled::LeaseLost(InPlaceOfMine::Answer(answer)) => return Ok(replayed(decode(answer))),
             Settled::LeaseLost(InPlaceOfMine::Refuse(refusal)) => return Ok(Outcome::Refused(refusal)),
             Settled::LeaseLost(InPlaceOfMine::OwnAnswer)
             | Settled::Done
@@ -154,6 +142,23 @@ impl<T: Timer> Idempotency<T> {
             Handled::Fail(error) | Handled::FailWithoutEffect(error) => Outcome::Failed(error),
         })
     }
+}
+
+/// A value that cannot be encoded is not kept.
+pub(super) fn to_json<V: Serialize>(value: &V) -> Answer {
+    serde_json::to_vec(value).map_or(Answer::NotKept, |json| Answer::Value(Bytes::from(json)))
+}
+
+pub(super) fn from_json<V: DeserializeOwned>(answer: Answer) -> Option<V> {
+    match answer {
+        Answer::Value(json) => serde_json::from_slice(&json).ok(),
+        Answer::Response(_) | Answer::NotKept => None,
+    }
+}
+
+/// A stored answer that says nothing is a record that cannot be read.
+pub(super) fn replayed<V, E>(value: Option<V>) -> Outcome<V, E> {
+    value.map_or(Outcome::Refused(Refusal::RecordUnreadable(Unreadable::Corrupt)), Outcome::Replayed)
 }
 
 /// What the handler has said through [`Running`] comes before what it returned.

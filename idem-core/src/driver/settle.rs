@@ -1,8 +1,8 @@
 use super::{Event, Idempotency, ROUNDS, Running, Settled, Timer};
 use crate::machine::{AfterLost, settle_lost};
 use crate::{
-    Certainty, Change, Content, Epoch, Found, Guard, InPlaceOfMine, Inserted, NewRecord, Replaced, Revision, ScopedKey,
-    StoreError, StoreErrorKind,
+    Certainty, Change, Content, Epoch, Found, Guard, InPlaceOfMine, Inserted, KeyStore, NewRecord, Replaced, Revision,
+    ScopedKey, StoreError, StoreErrorKind,
 };
 
 /// A settling write on its way. Dropped before it has its answer, it is owed: the outcome of an operation that ran
@@ -67,18 +67,28 @@ pub(super) enum Written {
 }
 
 /// Where the settled record goes.
-enum Place {
+pub(super) enum Place {
     Claim,
     Vacancy,
-    Released(Revision, Epoch),
+    Over(Revision, Epoch),
 }
 
 impl<T: Timer> Idempotency<T> {
     /// Writes a settled record as the owner of its claim, or wherever the machine sends it instead.
     pub(super) async fn write_settled(&self, key: &ScopedKey, record: &NewRecord) -> Result<Written, StoreError> {
-        let mut place = Place::Claim;
+        self.write_settled_to(&*self.settings.store, Place::Claim, key, record).await
+    }
+
+    /// Writes a settled record to `place`, or wherever the machine sends it instead.
+    pub(super) async fn write_settled_to(
+        &self,
+        store: &dyn KeyStore,
+        mut place: Place,
+        key: &ScopedKey,
+        record: &NewRecord,
+    ) -> Result<Written, StoreError> {
         for _ in 0..ROUNDS {
-            let Some(found) = self.write_at(key, record, &place).await? else {
+            let Some(found) = self.write_at(store, key, record, &place).await? else {
                 return Ok(Written::Done);
             };
             place = match settle_lost(found.as_ref(), record.record()) {
@@ -86,7 +96,7 @@ impl<T: Timer> Idempotency<T> {
                 AfterLost::Done => return Ok(Written::NothingThere),
                 AfterLost::Again => Place::Claim,
                 AfterLost::Insert => Place::Vacancy,
-                AfterLost::Over(revision, epoch) => Place::Released(revision, epoch),
+                AfterLost::Over(revision, epoch) => Place::Over(revision, epoch),
                 AfterLost::LeaseLost(instead) => return Ok(Written::LeaseLost(instead)),
             };
         }
@@ -96,11 +106,11 @@ impl<T: Timer> Idempotency<T> {
     /// `None`: it is written; otherwise what stands in its place.
     async fn write_at(
         &self,
+        store: &dyn KeyStore,
         key: &ScopedKey,
         record: &NewRecord,
         place: &Place,
     ) -> Result<Option<Option<Found>>, StoreError> {
-        let store = &self.settings.store;
         let (guard, change) = match place {
             Place::Vacancy => {
                 return Ok(match self.bounded(store.insert(key, record)).await? {
@@ -109,7 +119,7 @@ impl<T: Timer> Idempotency<T> {
                 });
             }
             Place::Claim => (Guard::Owner(record.record().token), Change::Record(record.clone())),
-            Place::Released(revision, epoch) => {
+            Place::Over(revision, epoch) => {
                 (Guard::Unchanged(*revision), Change::Record(record.clone().with_epoch(*epoch)))
             }
         };
