@@ -2,10 +2,17 @@
 #![cfg(unix)]
 
 use core::time::Duration;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Stdio;
 
+use idem_tests::eventually;
 use idem_tests::postgres::{Database, PgBouncer, Server};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 
 #[tokio::test]
 async fn two_databases_are_separate() {
@@ -94,6 +101,118 @@ async fn pgbouncer_passes_queries_and_gives_a_connection_to_another_after_each_t
     tokio::time::timeout(Duration::from_millis(200), &mut waiting).await.unwrap_err();
     transaction.commit().await.unwrap();
     assert_eq!(waiting.await, in_one);
+}
+
+#[tokio::test]
+async fn nothing_stays_of_a_process_that_was_killed_while_it_held_servers() {
+    let temporary = Temporary::new();
+    let mut process = temporary.takes_servers("hold").stdout(Stdio::piped()).spawn().unwrap();
+    let mut urls = BufReader::new(process.stdout.take().unwrap()).lines();
+    let mut held = Vec::new();
+    for _ in ["a database", "a server", "PgBouncer"] {
+        held.push(urls.next_line().await.unwrap().unwrap());
+    }
+    for url in &held {
+        PgConnection::connect(url).await.unwrap();
+    }
+    assert_eq!(temporary.entries(), 3);
+
+    process.kill().await.unwrap();
+
+    temporary.until_nothing_stays().await;
+    for url in &held {
+        PgConnection::connect(url).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn nothing_stays_of_a_process_that_was_killed_while_its_server_started() {
+    let temporary = Temporary::new();
+    let mut process = temporary.takes_servers("hold").spawn().unwrap();
+    eventually("something starts", async || temporary.entries() > 0).await;
+
+    process.kill().await.unwrap();
+
+    temporary.until_nothing_stays().await;
+}
+
+#[tokio::test]
+async fn a_server_that_outlives_the_run_keeps_no_database_of_it_and_none_of_a_run_long_ago() {
+    let server = Server::create().await;
+    let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+    let of_another_run = format!("idem_test_{}_0123456789abcdef", std::time::UNIX_EPOCH.elapsed().unwrap().as_secs());
+    for name in ["idem_test_1700000000_0123456789abcdef", "idem_test_1700000000_mine", &of_another_run] {
+        connection.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}")))).await.unwrap();
+    }
+
+    let output = takes_servers("database").env(URL, server.url("postgres")).output().await.unwrap();
+
+    assert!(output.status.success(), "{output:?}");
+    let url = String::from_utf8(output.stdout).unwrap();
+    assert!(url.starts_with(&server.url("idem_test_")), "{url}");
+    let names = sqlx::query_scalar::<_, String>("SELECT datname::text FROM pg_database WHERE datname LIKE 'idem%'");
+    let mut names = names.fetch_all(&mut connection).await.unwrap();
+    names.sort();
+    assert_eq!(names, ["idem_test_1700000000_mine", &of_another_run]);
+}
+
+#[tokio::test]
+async fn a_server_that_is_given_and_does_not_answer_fails_the_test_whatever_is_installed() {
+    let output = takes_servers("database").env(URL, "postgres://nobody@127.0.0.1:1/none").output().await.unwrap();
+
+    assert!(!output.status.success(), "{output:?}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("the server that IDEM_TEST_POSTGRES_URL gives is not usable"), "{message}");
+}
+
+const URL: &str = "IDEM_TEST_POSTGRES_URL";
+
+/// A process that takes servers.
+fn takes_servers(what: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_takes-servers"));
+    command.arg(what).env_remove(URL).kill_on_drop(true);
+    command
+}
+
+/// A folder for the temporary things of another process.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new() -> Self {
+        let name = format!("idem-tests-of-{}-{:?}", std::process::id(), std::thread::current().id());
+        let folder = std::env::temp_dir().join(name.replace(['(', ')'], ""));
+        std::fs::create_dir(&folder).expect("a new folder");
+        // As /tmp is: the servers run as somebody else where the tests run as root.
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o1777)).expect("it is ours");
+        Self(folder)
+    }
+
+    fn takes_servers(&self, what: &str) -> Command {
+        let mut command = takes_servers(what);
+        command.env("TMPDIR", &self.0);
+        command
+    }
+
+    fn entries(&self) -> usize {
+        std::fs::read_dir(&self.0).expect("a folder").count()
+    }
+
+    /// Waits until the folder is empty and no process was started with its name in its arguments.
+    async fn until_nothing_stays(&self) {
+        eventually("the folder is empty", async || self.entries() == 0).await;
+        let folder = self.0.to_str().expect("UTF-8");
+        eventually("no process is left", async || {
+            let processes = Command::new("ps").args(["-A", "-o", "args="]).output().await.expect("ps");
+            !String::from_utf8_lossy(&processes.stdout).contains(folder)
+        })
+        .await;
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
 }
 
 /// The process of the server that answers, and the database. Nothing is prepared under a name: the next statement may

@@ -14,6 +14,12 @@ impl Programs {
         Self { folders: std::env::split_paths(&path).chain(beyond_path).collect() }
     }
 
+    /// Finds nothing.
+    #[cfg(test)]
+    pub(super) fn nowhere() -> Self {
+        Self { folders: Vec::new() }
+    }
+
     /// The first folder that has all of these programs.
     pub(super) fn folder_of(&self, programs: &[&str]) -> Option<&Path> {
         let has_all = |folder: &&PathBuf| programs.iter().all(|program| is_executable(&folder.join(program)));
@@ -37,4 +43,18 @@ fn numbers(version: &str) -> Vec<u32> {
 
 fn is_executable(program: &Path) -> bool {
     program.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_comes_first_by_number_not_by_name() {
+        let mut versions = ["15", "9.6", "17", "10", "common"].map(numbers);
+
+        versions.sort();
+
+        assert_eq!(versions, [vec![0], vec![9, 6], vec![10], vec![15], vec![17]]);
+    }
 }

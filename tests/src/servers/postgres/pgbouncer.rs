@@ -28,7 +28,7 @@ impl PgBouncer {
     /// Starts it with these options beside those that tests usually have; where they differ, these win.
     pub async fn create_with(server: &str, options: &[(&str, &str)]) -> Self {
         let program = program(&Programs::installed(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from)));
-        let program = program.unwrap_or_else(|| panic!("{WHAT_TO_INSTALL}"));
+        let program = program.unwrap_or_else(|error| panic!("{error}"));
         let supervised = Supervised::new(&User::unprivileged(&["postgres", "nobody"]), End::Killed);
         for _ in 0..5 {
             let port = ports::free();
@@ -57,9 +57,6 @@ impl PgBouncer {
     }
 }
 
-const WHAT_TO_INSTALL: &str = "this test needs `pgbouncer`, which is neither in PATH nor under /usr/sbin: run \
-     scripts/install, or install PgBouncer (Debian: apt-get install pgbouncer)";
-
 const OPTIONS: &[(&str, &str)] = &[
     ("listen_addr", "127.0.0.1"),
     ("unix_socket_dir", ""),
@@ -71,8 +68,13 @@ const OPTIONS: &[(&str, &str)] = &[
     ("ignore_startup_parameters", "extra_float_digits"),
 ];
 
-fn program(programs: &Programs) -> Option<PathBuf> {
-    programs.folder_of(&["pgbouncer"]).map(|folder| folder.join("pgbouncer"))
+/// An error says what to install.
+fn program(programs: &Programs) -> Result<PathBuf, &'static str> {
+    let folder = programs.folder_of(&["pgbouncer"]).ok_or(
+        "this test needs `pgbouncer`, which is neither in PATH nor in /usr/sbin. \
+         Run scripts/install, or install PgBouncer (Debian: apt-get install pgbouncer)",
+    )?;
+    Ok(folder.join("pgbouncer"))
 }
 
 fn configuration(server: &str, port: u16, options: &[(&str, &str)]) -> String {
@@ -102,4 +104,31 @@ fn url(server: &str, port: u16) -> String {
     let server: PgConnectOptions = server.parse().expect("it was parsed before");
     let database = server.get_database().expect("the URL of a database");
     url_of(&format!("postgres://anybody@127.0.0.1:{port}"), database)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_pgbouncer_is_not_installed_the_error_says_what_to_install() {
+        let error = program(&Programs::nowhere()).unwrap_err();
+
+        assert!(error.contains("scripts/install"), "{error}");
+        assert!(error.contains("apt-get install pgbouncer"), "{error}");
+    }
+
+    #[test]
+    fn what_the_url_says_of_the_server_is_told_to_pgbouncer_and_options_of_the_test_come_last() {
+        let configuration =
+            configuration("postgres://me:secret@db:1/old?sslmode=disable", 2, &[("pool_mode", "session")]);
+
+        assert!(
+            configuration.starts_with(
+                "[databases]\n* = host='db' port='1' user='me' password='secret'\n[pgbouncer]\nlisten_port = 2\n"
+            ),
+            "{configuration}"
+        );
+        assert!(configuration.ends_with("\npool_mode = session\n"), "{configuration}");
+    }
 }

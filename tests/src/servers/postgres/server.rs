@@ -28,9 +28,8 @@ impl Server {
 
     /// Starts a server with these options beside those that tests usually have; where they differ, these win.
     pub async fn create_with(options: &[(&str, &str)]) -> Self {
-        let installed = Installed::find().unwrap_or_else(|| {
-            panic!("this test stops and kills a server of its own. {}", Installed::WHAT_TO_INSTALL);
-        });
+        let installed = Installed::find();
+        let installed = installed.unwrap_or_else(|error| panic!("no server for this test alone: {error}"));
         Self::of(&installed, options).await
     }
 
@@ -91,11 +90,7 @@ impl Server {
 
     /// Lets it go on after [`pause`](Self::pause).
     pub fn resume(&self) {
-        let parent = self.id();
-        for process in children_of(parent) {
-            signal(process, Signal::SIGCONT);
-        }
-        signal(parent, Signal::SIGCONT);
+        resume(self.id());
     }
 
     /// What it has logged so far.
@@ -137,6 +132,13 @@ impl Server {
     }
 }
 
+fn resume(parent: i32) {
+    for process in children_of(parent) {
+        signal(process, Signal::SIGCONT);
+    }
+    signal(parent, Signal::SIGCONT);
+}
+
 /// What a private server is started with, where the test says nothing else.
 const OPTIONS: &[(&str, &str)] = &[
     ("listen_addresses", "127.0.0.1"),
@@ -168,14 +170,38 @@ pub(super) struct Installed {
 }
 
 impl Installed {
-    pub(super) const WHAT_TO_INSTALL: &str = "Its programs `initdb` and `postgres` are neither in PATH nor under \
-         /usr/lib/postgresql/*/bin: run scripts/install, or install Postgres (Debian: apt-get install postgresql)";
-
-    pub(super) fn find() -> Option<Self> {
+    /// An error says what to install.
+    pub(super) fn find() -> Result<Self, &'static str> {
         Self::among(&Programs::installed(versions_under(Path::new("/usr/lib/postgresql"))))
     }
 
-    fn among(programs: &Programs) -> Option<Self> {
-        programs.folder_of(&["initdb", "postgres"]).map(|folder| Self { folder: folder.to_owned() })
+    fn among(programs: &Programs) -> Result<Self, &'static str> {
+        let folder = programs.folder_of(&["initdb", "postgres"]).ok_or(
+            "its programs `initdb` and `postgres` are neither in PATH nor under /usr/lib/postgresql/*/bin. \
+             Run scripts/install, or install Postgres (Debian: apt-get install postgresql)",
+        )?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Halted processes do not hear that they are to end.
+        if let Some(id) = self.supervised.id().filter(|_| !self.supervised.has_ended()) {
+            resume(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_no_postgres_is_installed_the_error_says_what_to_install() {
+        let error = Installed::among(&Programs::nowhere()).unwrap_err();
+
+        assert!(error.contains("scripts/install"), "{error}");
+        assert!(error.contains("apt-get install postgresql"), "{error}");
     }
 }

@@ -32,12 +32,8 @@ impl Source {
         if let Ok(url) = std::env::var(URL) {
             return Self::at(url).await;
         }
-        let installed = Installed::find().ok_or_else(|| {
-            format!(
-                "no Postgres for this test. {}; or give a server that is there in {URL}",
-                Installed::WHAT_TO_INSTALL
-            )
-        })?;
+        let installed = Installed::find();
+        let installed = installed.map_err(|error| format!("no Postgres: {URL} gives none, and {error}"))?;
         let server = Server::of(&installed, &[]).await;
         Ok(Self { url: server.url("postgres"), outlives_the_run: false, _server: Some(server) })
     }
