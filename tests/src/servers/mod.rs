@@ -6,10 +6,10 @@
 //!
 //! Each kind of server is a module beside [`postgres`]; what they share is in the private modules.
 
-mod folder;
 mod ports;
 pub mod postgres;
 mod processes;
 mod programs;
+mod random;
 mod supervised;
 mod user;

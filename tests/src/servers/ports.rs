@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, TcpListener};
 
-use super::folder::unlike_any_other;
+use super::random::unlike_any_other;
 
 /// Below the ranges from which systems take the ports of outgoing connections (Linux from 32768, macOS from 49152):
 /// while a server is down, nobody who tries to reach it can be given its port, not even by connecting to himself.

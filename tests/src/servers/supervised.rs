@@ -1,13 +1,13 @@
 use core::time::Duration;
 use std::ffi::OsStr;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::folder;
+use super::random::unlike_any_other;
 use super::user::User;
 
 /// One program at a time in a folder of its own. Both are gone soon after this process has ended, and at once where
@@ -34,17 +34,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Supervised {
     /// Makes the folder. Nothing runs yet.
     pub(super) fn new(user: &User, end: End) -> Self {
-        let folder = folder::of(user);
-        let mut supervisor = Command::new("sh");
+        let folder = std::env::temp_dir().join(format!("idem-tests-{:016x}", unlike_any_other()));
         let end = match end {
             End::Killed => "KILL",
             End::Quit => "QUIT",
         };
+        let mut supervisor = Command::new("sh");
         supervisor.args(["-c", include_str!("supervised.sh"), "supervised"]).arg(&folder).arg(end);
         supervisor.env("LC_ALL", "C").current_dir("/").process_group(0);
         user.runs(&mut supervisor);
-        supervisor.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { folder, supervisor: Mutex::new(supervisor.spawn().unwrap()) }
+        supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut supervisor = supervisor.spawn().expect("there is a shell");
+        let mut line = String::new();
+        BufReader::new(supervisor.stdout.take().expect("it is piped")).read_line(&mut line).unwrap();
+        assert_eq!(line, "made\n", "{user:?} cannot make {}: give a TMPDIR for everybody", folder.display());
+        Self { folder, supervisor: Mutex::new(supervisor) }
     }
 
     /// Its folder.

@@ -16,11 +16,6 @@ impl User {
         Self(Some((user.uid.as_raw(), user.gid.as_raw())))
     }
 
-    /// The ids of user and group, where they are not those of this process.
-    pub(super) fn to_become(self) -> Option<(u32, u32)> {
-        self.0
-    }
-
     /// Has the command run as this user.
     pub(super) fn runs(self, command: &mut Command) {
         if let Some((uid, gid)) = self.0 {

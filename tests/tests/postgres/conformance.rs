@@ -45,13 +45,13 @@ impl Harness for Postgres {
                      answer = set_bit(answer, 8 * (length(answer) / 2), 1 - get_bit(answer, 8 * (length(answer) / 2)))
                  WHERE principal = $1 AND route = $2 AND key = $3",
             ),
-            Damage::Version(version) => query(
-                "UPDATE idempotency_keys SET format = $4 WHERE principal = $1 AND route = $2 AND key = $3",
-            )
-            .bind(key.principal().name().unwrap_or_default())
-            .bind(key.route().as_str())
-            .bind(key.key().as_str())
-            .bind(i16::from(version)),
+            Damage::Version(version) => {
+                query("UPDATE idempotency_keys SET format = $4 WHERE principal = $1 AND route = $2 AND key = $3")
+                    .bind(key.principal().name().unwrap_or_default())
+                    .bind(key.route().as_str())
+                    .bind(key.key().as_str())
+                    .bind(i16::from(version))
+            }
         };
         let statement = match damage {
             Damage::Corrupt => statement
@@ -60,16 +60,16 @@ impl Harness for Postgres {
                 .bind(key.key().as_str()),
             Damage::Version(_) => statement,
         };
-        let mut connection = PgConnection::connect(self.database.url()).await.map_err(broken)?;
-        let done = statement.execute(&mut connection).await.map_err(broken)?;
+        let mut connection = PgConnection::connect(self.database.url()).await?;
+        let done = statement.execute(&mut connection).await?;
         assert_eq!(done.rows_affected(), 1, "the record is there to be damaged");
         Ok(())
     }
 
     async fn strand(&self, outage: Outage) -> Result<Stranded, Halt> {
         // Bound and never accepted: the system answers, and nobody else ever does.
-        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
-        let port = silent.local_addr().map_err(broken)?.port();
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = silent.local_addr()?.port();
         match outage {
             Outage::Silent => std::mem::forget(silent),
             Outage::Refused => drop(silent),
@@ -83,10 +83,6 @@ impl Harness for Postgres {
     async fn alone(&self) -> Result<(), Halt> {
         Ok(())
     }
-}
-
-fn broken(error: impl std::error::Error) -> Halt {
-    Halt::broken("the harness reaches the server", error)
 }
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor};
 
 use super::source::Source;
-use crate::servers::folder::unlike_any_other;
+use crate::servers::random::unlike_any_other;
 
 /// A database that only one test has: new, empty, in `UTF8`, with the locale `C`.
 ///
