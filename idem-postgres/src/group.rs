@@ -1,0 +1,235 @@
+//! Grouped writes: what waits while a statement is under way travels together in the next.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::time::Duration;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use idem_core::{ScopedKey, StoreError, StoreErrorKind};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::error::TimedOut;
+use crate::writer::Writer;
+
+/// A write that may wait for others.
+pub(crate) trait Write: Send + 'static {
+    /// What became of it.
+    type Answer: Send + 'static;
+
+    fn key(&self) -> &ScopedKey;
+
+    /// Bytes that it adds to its statement, about.
+    fn bytes(&self) -> usize;
+
+    /// Does it, in a statement of its own.
+    fn carry_out(&self, writer: &Writer) -> impl Future<Output = Result<Self::Answer, StoreError>> + Send;
+}
+
+/// One write, and where its answer goes.
+pub(crate) struct Asked<W: Write> {
+    pub(crate) write: W,
+    answer: oneshot::Sender<Result<W::Answer, StoreError>>,
+    turn: Arc<Mutex<Turn>>,
+}
+
+impl<W: Write> Asked<W> {
+    /// Answers whoever asked, if he is still there.
+    pub(crate) fn answer(self, answer: Result<W::Answer, StoreError>) {
+        let _ = self.answer.send(answer);
+    }
+
+    /// Whether the write may be sent: it has not been given up.
+    fn begin(&self) -> bool {
+        let mut turn = lock(&self.turn);
+        let waits = *turn == Turn::Waiting;
+        if waits {
+            *turn = Turn::UnderWay;
+        }
+        waits
+    }
+}
+
+/// Where a write stands: once it is under way, nobody can say any more that it did not happen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Waiting,
+    UnderWay,
+    GivenUp,
+}
+
+/// How large groups may grow, and how many may be under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) writes: usize,
+    pub(crate) bytes: usize,
+    pub(crate) in_flight: usize,
+    /// The longest that a write waits for its turn and its answer.
+    pub(crate) patience: Duration,
+}
+
+/// Writes that wait at once, at most. Each has a caller that waits for it, so that this is no usual bound.
+const MOST_WAITING: usize = 16_384;
+
+/// Carries a group out, and answers each of its writes.
+type Run<W> = dyn Fn(Vec<Asked<W>>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync;
+
+/// Clones share the writes that wait.
+pub(crate) struct Queue<W: Write>(Arc<Shared<W>>);
+
+impl<W: Write> Clone for Queue<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Shared<W: Write> {
+    state: Mutex<State<W>>,
+    limits: Limits,
+    run: Box<Run<W>>,
+}
+
+struct State<W: Write> {
+    waiting: VecDeque<Asked<W>>,
+    under_way: usize,
+}
+
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("{MOST_WAITING} writes wait for Postgres already")]
+struct TooMany;
+
+impl<W: Write> Queue<W> {
+    pub(crate) fn new<F>(limits: Limits, run: impl Fn(Vec<Asked<W>>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let run = Box::new(move |group| -> Pin<Box<dyn Future<Output = ()> + Send>> { Box::pin(run(group)) });
+        Self(Arc::new(Shared { state: Mutex::new(State { waiting: VecDeque::new(), under_way: 0 }), limits, run }))
+    }
+
+    /// Asks for a write, and waits for its answer. Within a tokio runtime.
+    ///
+    /// Cancellation: a write that still waits is never sent; one that is under way may take effect.
+    pub(crate) async fn ask(&self, write: W) -> Result<W::Answer, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let turn = Arc::new(Mutex::new(Turn::Waiting));
+        self.0.push(Asked { write, answer, turn: Arc::clone(&turn) })?;
+        let late = TimedOut::Waiting(self.0.limits.patience);
+        match timeout(self.0.limits.patience, answered).await {
+            Ok(Ok(answer)) => answer,
+            // The runtime that carried the group out is gone.
+            Ok(Err(_)) => Err(StoreError::unknown(StoreErrorKind::Unavailable, late)),
+            Err(_) => Err(match give_up(&turn) {
+                true => StoreError::not_written(StoreErrorKind::Unavailable, late),
+                false => StoreError::unknown(StoreErrorKind::Unavailable, late),
+            }),
+        }
+    }
+}
+
+/// Says whether the write was still waiting, and then never is sent.
+fn give_up(turn: &Mutex<Turn>) -> bool {
+    let mut turn = lock(turn);
+    let waits = *turn == Turn::Waiting;
+    if waits {
+        *turn = Turn::GivenUp;
+    }
+    waits
+}
+
+impl<W: Write> Shared<W> {
+    fn push(self: &Arc<Self>, asked: Asked<W>) -> Result<(), StoreError> {
+        let mut state = lock(&self.state);
+        if state.waiting.len() >= MOST_WAITING {
+            return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
+        }
+        state.waiting.push_back(asked);
+        self.start(&mut state);
+        Ok(())
+    }
+
+    /// Starts another group, where one may be under way.
+    fn start(self: &Arc<Self>, state: &mut State<W>) {
+        if state.under_way < self.limits.in_flight {
+            state.under_way += 1;
+            let mut ticket = Ticket { shared: Arc::clone(self), is_given_back: false };
+            drop(tokio::spawn(async move { ticket.work().await }));
+        }
+    }
+
+    /// The next group. One write per key: two rows of one key would abort the statement, and which of them came first
+    /// would be lost.
+    fn take(&self, state: &mut State<W>) -> Vec<Asked<W>> {
+        let (mut group, mut keys, mut bytes) = (Vec::new(), HashSet::new(), 0);
+        let mut passed_over = VecDeque::new();
+        while group.len() < self.limits.writes
+            && let Some(asked) = state.waiting.pop_front()
+        {
+            if asked.answer.is_closed() {
+                continue;
+            }
+            if !group.is_empty() && bytes + asked.write.bytes() > self.limits.bytes {
+                passed_over.push_back(asked);
+                break;
+            }
+            if !keys.insert(asked.write.key().clone()) {
+                passed_over.push_back(asked);
+                continue;
+            }
+            if asked.begin() {
+                bytes += asked.write.bytes();
+                group.push(asked);
+            }
+        }
+        // What was passed over came before what still waits.
+        passed_over.append(&mut state.waiting);
+        state.waiting = passed_over;
+        group
+    }
+}
+
+/// Leave to have a group under way. However it ends, the leave is given back, so that no panic stops the queue.
+struct Ticket<W: Write> {
+    shared: Arc<Shared<W>>,
+    is_given_back: bool,
+}
+
+impl<W: Write> Ticket<W> {
+    async fn work(&mut self) {
+        while let Some(group) = self.next() {
+            (self.shared.run)(group).await;
+        }
+    }
+
+    /// The next group. Where nothing waits, the leave is given back in the same step: whoever comes later starts anew.
+    fn next(&mut self) -> Option<Vec<Asked<W>>> {
+        let mut state = lock(&self.shared.state);
+        let group = self.shared.take(&mut state);
+        if group.is_empty() {
+            state.under_way -= 1;
+            self.is_given_back = true;
+            return None;
+        }
+        Some(group)
+    }
+}
+
+impl<W: Write> Drop for Ticket<W> {
+    fn drop(&mut self) {
+        if self.is_given_back {
+            return;
+        }
+        let mut state = lock(&self.shared.state);
+        state.under_way -= 1;
+        // At the end of a runtime there is nothing to start on; whoever still waits is answered by his own bound.
+        if !state.waiting.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            self.shared.start(&mut state);
+        }
+    }
+}
+
+/// Lists and flags stay usable whatever panicked while they were locked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

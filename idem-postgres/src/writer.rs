@@ -1,0 +1,73 @@
+//! What carries writes out, alone or in groups: the connections, and what is common to claims and replacements.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use idem_core::{Found, NewRecord, ScopedKey, State, StoreError};
+use sqlx::query;
+use tokio::time::timeout;
+
+use crate::PostgresConfig;
+use crate::error::{Stage, store_error};
+use crate::group::{Asked, Write};
+use crate::queries::FIND;
+use crate::row::{KeyColumns, Seen, seen};
+use crate::session::Sessions;
+
+/// How often a write looks again after a race that left nothing to see. Each turn has newer data.
+pub(crate) const ROUNDS: usize = 4;
+
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the row changed between every look and every write")]
+pub(crate) struct Contended;
+
+/// Shared by the store and the groups that are under way.
+pub(crate) struct Writer {
+    pub(crate) sessions: Sessions,
+    pub(crate) group_lock_timeout: Duration,
+}
+
+impl Writer {
+    pub(crate) fn new(config: &PostgresConfig) -> Self {
+        Self { sessions: Sessions::new(config), group_lock_timeout: config.group_lock_timeout }
+    }
+
+    pub(crate) async fn find(&self, key: &ScopedKey) -> Result<Option<Found>, StoreError> {
+        let columns = KeyColumns::of(key);
+        let statement = query(FIND).bind(columns.principal).bind(columns.route).bind(columns.key);
+        let rows = self.sessions.fetch(statement).await?;
+        match rows.first().map(|row| seen(row, 0)).transpose() {
+            Ok(seen) => Ok(seen.and_then(Seen::alive)),
+            Err(error) => Err(store_error(error, Stage::Sent)),
+        }
+    }
+
+    /// Carries out, one by one, what a group could not. One that waits for a lock holds up neither the others nor the
+    /// next group: after as long as a group waits for a lock, it goes on in a task of its own.
+    pub(crate) async fn each_alone<W: Write + Sync>(self: Arc<Self>, mut writes: Vec<Asked<W>>) {
+        let last = writes.pop();
+        for asked in writes {
+            drop(tokio::spawn(Arc::clone(&self).alone(asked)));
+        }
+        if let Some(asked) = last {
+            let patience = self.group_lock_timeout;
+            let mut alone = Box::pin(self.alone(asked));
+            if timeout(patience, &mut alone).await.is_err() {
+                drop(tokio::spawn(alone));
+            }
+        }
+    }
+
+    async fn alone<W: Write + Sync>(self: Arc<Self>, asked: Asked<W>) {
+        let answer = asked.write.carry_out(&self).await;
+        asked.answer(answer);
+    }
+}
+
+/// What a record adds to its statement, about.
+pub(crate) fn bytes_of(record: &NewRecord) -> usize {
+    match &record.record().state {
+        State::Completed(answer) => answer.size(),
+        _ => 0,
+    }
+}
