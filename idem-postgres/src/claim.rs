@@ -12,6 +12,7 @@ use crate::group::{Asked, Write};
 use crate::queries::{CLAIM, CLAIM_MANY};
 use crate::replace::{Expected, Replace};
 use crate::row::{KeyColumns, RecordColumns, Seen, seen};
+use crate::session::Statement;
 use crate::writer::{Contended, ROUNDS, Writer, bytes_of};
 
 /// An insert of one record.
@@ -48,6 +49,30 @@ enum Met {
     Nothing,
 }
 
+/// A statement that inserts one record: `claim.sql` or `insert.sql`, which take the same arguments.
+pub(crate) fn inserting<'q>(
+    sql: &'static str,
+    key: &'q ScopedKey,
+    record: &NewRecord,
+    revision: Revision,
+) -> Statement<'q> {
+    let (key, record) = (KeyColumns::of(key), RecordColumns::of(record));
+    query(sql)
+        .bind(key.principal)
+        .bind(key.route)
+        .bind(key.key)
+        .bind(record.profile)
+        .bind(record.digest.to_vec())
+        .bind(record.token)
+        .bind(record.epoch)
+        .bind(revision.number().cast_signed())
+        .bind(record.state)
+        .bind(record.answer.map(Vec::from))
+        .bind(record.lease)
+        .bind(record.retention)
+        .bind(record.expected)
+}
+
 impl Writer {
     pub(crate) async fn insert(&self, claim: &Claim) -> Result<Inserted, StoreError> {
         let mut error = StoreError::not_written(StoreErrorKind::Contended, Contended);
@@ -75,21 +100,7 @@ impl Writer {
     }
 
     async fn insert_once(&self, claim: &Claim) -> Result<Met, StoreError> {
-        let (key, record) = (KeyColumns::of(&claim.key), RecordColumns::of(&claim.record));
-        let statement = query(CLAIM)
-            .bind(key.principal)
-            .bind(key.route)
-            .bind(key.key)
-            .bind(record.profile)
-            .bind(&record.digest[..])
-            .bind(record.token)
-            .bind(record.epoch)
-            .bind(claim.revision.number().cast_signed())
-            .bind(record.state)
-            .bind(record.answer.as_deref())
-            .bind(record.lease)
-            .bind(record.retention)
-            .bind(record.expected);
+        let statement = inserting(CLAIM, &claim.key, &claim.record, claim.revision);
         let rows = self.sessions.fetch(statement).await?;
         match rows.first() {
             Some(row) => met(row).map_err(|error| store_error(error, Stage::Sent)),

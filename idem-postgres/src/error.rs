@@ -10,7 +10,9 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 pub(crate) enum Stage {
     /// There was no connection to send it on.
     Connecting,
-    /// It may have reached the server.
+    /// It may have reached the server, in a transaction that nobody has asked to commit.
+    Uncommitted,
+    /// It may have reached the server, and taken effect.
     Sent,
 }
 
@@ -27,7 +29,7 @@ pub(crate) enum TimedOut {
 
 pub(crate) fn store_error(error: sqlx::Error, stage: Stage) -> StoreError {
     let kind = kind(&error);
-    if stage == Stage::Connecting || wrote_nothing(&error) {
+    if stage != Stage::Sent || wrote_nothing(&error) {
         StoreError::not_written(kind, error)
     } else {
         StoreError::unknown(kind, error)
@@ -75,6 +77,8 @@ fn kind(error: &sqlx::Error) -> StoreErrorKind {
         "55P03" => StoreErrorKind::Locked,
         // serialization_failure, deadlock_detected
         "40001" | "40P01" => StoreErrorKind::Contended,
+        // in_failed_sql_transaction
+        "25P02" => StoreErrorKind::Aborted,
         // disk_full
         "53100" => StoreErrorKind::Full,
         // query_canceled, read_only_sql_transaction (a primary that is one no more), cannot_connect_now

@@ -3,6 +3,7 @@
 pub(crate) const CLAIM: &str = include_str!("../queries/claim.sql");
 pub(crate) const CLAIM_MANY: &str = include_str!("../queries/claim_many.sql");
 pub(crate) const FIND: &str = include_str!("../queries/find.sql");
+pub(crate) const INSERT: &str = include_str!("../queries/insert.sql");
 pub(crate) const LOCK_AND_FIND: &str = include_str!("../queries/lock_and_find.sql");
 pub(crate) const PROBE: &str = include_str!("../queries/probe.sql");
 pub(crate) const REPLACE: &str = include_str!("../queries/replace.sql");

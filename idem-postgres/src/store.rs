@@ -151,7 +151,7 @@ fn duration(interval: PgInterval) -> Duration {
 
 /// Never the same twice, also across a fail-over to a replica that has missed the last writes, where a sequence or a
 /// transaction id would begin again.
-fn draw_revision() -> Result<Revision, StoreError> {
+pub(crate) fn draw_revision() -> Result<Revision, StoreError> {
     let token = OsTokens.draw().map_err(|error| StoreError::not_written(StoreErrorKind::Other, error))?;
     let [a, b, c, d, e, f, g, h, ..] = token.to_bytes();
     Ok(Revision::from_number(u64::from_be_bytes([a, b, c, d, e, f, g, h])))
