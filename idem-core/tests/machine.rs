@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use idem_core::machine::{AfterLost, Decision, NotAClaim, decide, resolve, settle_lost};
+use idem_core::machine::{AfterCommit, AfterLost, Decision, NotAClaim, commit_lost, decide, resolve, settle_lost};
 use idem_core::{
     Abandoned, AfterFailure, Answer, Comparison, Content, Epoch, Fingerprint, Found, InPlaceOfMine, Policy, ProfileId,
     Record, Refusal, RequestIdentity, Revision, State, Token, Unreadable,
@@ -217,6 +217,37 @@ fn settle_lost_follows_its_table_in_every_situation() {
             AfterLost::LeaseLost(InPlaceOfMine::Refuse(refusal)) => format!("lost refuse-{}", refusal_word(&refusal)),
         }
     });
+}
+
+#[test]
+fn an_attempt_whose_commit_was_lost_gives_its_own_answer_only_where_its_own_record_stands() {
+    let columns: &[&[&str]] = &[
+        &["vacant", "released", "unreadable", "in-progress", "completed", "not-kept", "failed", "failed-no-effect"],
+        &["own", "other"],
+        &["alive", "over"],
+        &["same", "other"],
+        &["refuse", "rerun"],
+        &["refuse", "rerun"],
+    ];
+    let mine = Record { fingerprint: fingerprint(0), token: OWN, epoch: FOUND_EPOCH, state: state("completed") };
+    for situation in product(columns) {
+        let [word, token, lease, request, abandoned, failed] = situation[..] else { panic!("six columns") };
+        let lease_left = if lease == "alive" { Duration::from_secs(10) } else { Duration::ZERO };
+        let fill = u8::from(request != "same");
+        let found = match word {
+            "vacant" => None,
+            "unreadable" => Some(unreadable()),
+            word => Some(found(state(word), if token == "own" { OWN } else { OTHER }, fill, lease_left)),
+        };
+        let policy = policy(abandoned, failed);
+        let expected = match decide(found.as_ref(), &mine.fingerprint, OWN, &policy) {
+            _ if (word, token) == ("completed", "own") => AfterCommit::Done,
+            Decision::Replay(answer) => AfterCommit::Replay(answer),
+            Decision::Refuse(refusal) => AfterCommit::Refuse(refusal),
+            Decision::Claim { .. } | Decision::Resume { .. } => AfterCommit::NothingWritten,
+        };
+        assert_eq!(commit_lost(found.as_ref(), &mine, &policy), expected, "{situation:?}");
+    }
 }
 
 #[test]

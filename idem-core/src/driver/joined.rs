@@ -104,7 +104,9 @@ impl<T: Timer> Attempt<T> {
 
     /// `None` where there are to be no renewals any more.
     pub(super) fn renewal_begins(&self) -> Option<UnderWay<'_, T>> {
-        self.clocks().renewals.begin().then_some(UnderWay(self))
+        let begins = self.clocks().renewals.begin();
+        // Made only then: its end locks what was locked a moment ago.
+        if begins { Some(UnderWay(self)) } else { None }
     }
 }
 

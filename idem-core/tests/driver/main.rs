@@ -4,6 +4,7 @@
 
 mod cancel;
 mod claim;
+mod joined;
 mod operator;
 mod owed;
 mod renew;
