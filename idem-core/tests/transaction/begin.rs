@@ -1,5 +1,7 @@
 //! Begin: the lock stands for *in progress*, and what is found under it decides as everywhere.
 
+use std::time::Duration;
+
 use idem_core::{Certainty, Epoch, Refusal, Settlement, StoreErrorKind, TransactionBegin, TransactionalStore, machine};
 
 use crate::database::{Database, Fault, Op};
@@ -28,7 +30,7 @@ async fn a_duplicate_of_a_running_transaction_is_in_progress_at_once() {
     let driver = strict(&database);
     let (attempt, tx) = pays(&driver, "100").await;
     let (given, took) = timed(gets(&driver, &request())).await;
-    assert_eq!((given, took), (in_progress(), SECOND * 0));
+    assert_eq!((given, took), (in_progress(), Duration::ZERO));
     assert_eq!(database.open_at_most(), 1, "a duplicate holds no transaction open");
     attempt.commit(tx, value("paid")).await.unwrap();
     assert_eq!(gets(&driver, &request()).await, Given::Replay(value("paid")));

@@ -14,12 +14,12 @@ use idem_core::{
 use crate::database::{Database, Fault, Op, Transaction};
 use crate::support::{Given, gets, key, other_request, request, state, strict, the_retry_runs_once, value};
 
-type Ended = Result<Outcome<u32, &'static str>, StoreError>;
+type Ended = Result<Outcome<u64, &'static str>, StoreError>;
 
 /// Ships once, and ends as it is told.
 async fn ship(
     database: &Database,
-    handler: impl AsyncFnOnce(&mut Transaction, Running) -> Handled<u32, &'static str>,
+    handler: impl AsyncFnOnce(&mut Transaction, Running) -> Handled<u64, &'static str>,
 ) -> Ended {
     let handler = async |tx: &mut Transaction, running| {
         tx.write("parcel");
@@ -31,7 +31,7 @@ async fn ship(
 #[tokio::test(start_paused = true)]
 async fn a_value_is_committed_with_the_business_writes_and_replayed() {
     let database = Database::new();
-    let done = ship(&database, async |_, running| Handled::Complete(running.epoch().number() as u32)).await.unwrap();
+    let done = ship(&database, async |_, running| Handled::Complete(running.epoch().number())).await.unwrap();
     assert_eq!((done, database.ledger()), (Outcome::Completed(1), vec!["parcel".to_owned()]));
     let retry = ship(&database, async |_, _| panic!("it has run")).await.unwrap();
     assert_eq!((retry, database.ledger()), (Outcome::Replayed(1), vec!["parcel".to_owned()]));
