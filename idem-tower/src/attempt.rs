@@ -13,7 +13,7 @@ use idem_core::{Answer, Attempt, Directive, InPlaceOfMine, Problem, Settled, Set
 use crate::body::Body;
 use crate::bounds::{Inner, Movable};
 use crate::capture::{Captured, capture, is_stream};
-use crate::classify::{Answered, Class};
+use crate::classify::{Answered, Class, is_success};
 use crate::inflight::Permit;
 use crate::observe::{CountedInFlight, Outcome};
 use crate::reply::{count, refuse};
@@ -26,8 +26,10 @@ use crate::work::Work;
 #[expect(clippy::large_enum_variant, reason = "the response is the common case; a box would cost every request")]
 pub(crate) enum Ended<R: http_body::Body, E> {
     Response(Response<Body<R>>),
-    /// The lease was lost, and this is the answer of the attempt that took it.
+    /// The lease was lost, and this is the answer of the attempt that took it. It is counted.
     Replay(Answer),
+    /// Everything was rolled back, and this is the answer of the attempt that was quicker.
+    Superseded(Answer),
     Error(E),
     Panic(Box<dyn Any + Send>),
     /// The task was ended from outside.
@@ -52,7 +54,7 @@ where
 
     let handled = attempt.drive(caught(Box::pin(handle(&settings, running.clone(), work)))).await;
     let (class, answer, ended) = match handled {
-        Ok(Ok((class, answer, response))) => (class, answer, Ended::Response(response)),
+        Ok(Ok(Handled { class, answer, response, .. })) => (class, answer, Ended::Response(response)),
         Ok(Err(error)) => (Class::Fail, None, Ended::Error(error)),
         Err(panic) => (Class::Fail, None, Ended::Panic(panic)),
     };
@@ -103,9 +105,15 @@ pub(crate) fn settlement(directive: Option<Directive>, class: Class, answer: Opt
 }
 
 /// A response of the inner service, what it does to the key, and what is kept of it.
-type Handled<R> = (Class, Option<Answer>, Response<Body<R>>);
+pub(crate) struct Handled<R: http_body::Body> {
+    pub(crate) class: Class,
+    pub(crate) is_success: bool,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) response: Response<Body<R>>,
+}
 
-async fn handle<S, B, R>(
+/// Runs the inner service, and reads its response as far as it may be kept.
+pub(crate) async fn handle<S, B, R>(
     settings: &Settings,
     running: idem_core::Running,
     work: Work<S, B>,
@@ -123,21 +131,25 @@ where
     let captured =
         if is_stream(&head) { Captured::Part(Body::through(body)) } else { capture(body, settings.limits).await };
     let answered = |body, trailers| Answered { status: head.status, headers: &head.headers, body, trailers };
-    let (class, answer, body) = match captured {
+    let (class, is_success, answer, body) = match captured {
         Captured::Whole { data, trailers } => {
-            let class = settings.classify(&answered(Some(&data), trailers.as_ref()));
+            let answered = answered(Some(&data), trailers.as_ref());
+            let (class, is_success) = (settings.classify(&answered), is_success(&answered));
             let is_kept = class == Class::Complete && !running.is_not_to_be_kept();
             let answer = is_kept.then(|| stored::answer(&head, data.clone(), trailers.as_ref(), &settings.not_stored));
-            (class, answer, Body::kept(data, trailers))
+            (class, is_success, answer, Body::kept(data, trailers))
         }
-        Captured::Part(body) => (settings.classify(&answered(None, None)), None, body),
-        Captured::Broken(body) => (Class::Fail, None, body),
+        Captured::Part(body) => {
+            let answered = answered(None, None);
+            (settings.classify(&answered), is_success(&answered), None, body)
+        }
+        Captured::Broken(body) => (Class::Fail, false, None, body),
     };
-    Ok((class, answer, Response::from_parts(head, body)))
+    Ok(Handled { class, is_success, answer, response: Response::from_parts(head, body) })
 }
 
 /// Catches a panic at any poll.
-async fn caught<F: Future>(mut future: Pin<Box<F>>) -> Result<F::Output, Box<dyn Any + Send>> {
+pub(crate) async fn caught<F: Future>(mut future: Pin<Box<F>>) -> Result<F::Output, Box<dyn Any + Send>> {
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Ok(Poll::Pending) => Poll::Pending,

@@ -1,4 +1,4 @@
-//! What axum users need: the route of a request, and the running attempt as an extractor.
+//! What axum users need: the route of a request, and the running attempt and its transaction as extractors.
 
 use axum::extract::MatchedPath;
 use axum_core::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -7,6 +7,7 @@ use core::convert::Infallible;
 use http::request::Parts;
 use idem_core::{Problem, Route, ScopeError, problem};
 
+use crate::lend::{NoTransaction, Tx};
 use crate::problem::problem_json;
 use crate::running::Running;
 
@@ -56,5 +57,32 @@ impl<S: Sync> OptionalFromRequestParts<S> for Running {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
         Ok(parts.extensions.get::<Self>().cloned())
+    }
+}
+
+impl IntoResponse for NoTransaction {
+    fn into_response(self) -> Response {
+        tracing::error!("{self}; the handler did not run");
+        problem_json(&Problem::misconfigured(), problem::TYPE_BASE).map(Into::into)
+    }
+}
+
+impl<T: Send + 'static, S: Sync> FromRequestParts<S> for Tx<T> {
+    type Rejection = NoTransaction;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Self::take(&parts.extensions)
+    }
+}
+
+impl<T: Send + 'static, S: Sync> OptionalFromRequestParts<S> for Tx<T> {
+    type Rejection = NoTransaction;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Self::Rejection> {
+        match Self::take(&parts.extensions) {
+            Ok(tx) => Ok(Some(tx)),
+            Err(NoTransaction::Unprotected) => Ok(None),
+            Err(other) => Err(other),
+        }
     }
 }

@@ -187,12 +187,20 @@ impl IdempotencyLayer {
     ///
     /// # Panics
     ///
-    /// Where it is zero, or more than a semaphore can count.
+    /// Where it is zero, or more than a semaphore can count; in the [one-transaction
+    /// mode](Self::one_transaction), where it leaves no connection of the store to duplicates.
     #[must_use]
     #[track_caller]
     pub fn max_in_flight(self, attempts: usize) -> Self {
         assert!(attempts > 0, "an idempotency layer with no attempt in flight runs nothing");
         assert!(attempts <= Semaphore::MAX_PERMITS, "more attempts in flight than can be counted");
+        if let Some(transactions) = &self.settings.transactions {
+            let capacity = transactions.capacity();
+            assert!(
+                attempts < capacity.get(),
+                "{attempts} attempts in flight leave none of the store's {capacity} connections to duplicates"
+            );
+        }
         self.with(|settings| settings.in_flight = settings.in_flight.with_bound(attempts))
     }
 

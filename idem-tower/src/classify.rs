@@ -54,11 +54,23 @@ pub enum Class {
 /// `Cache-Control` plays no part: `no-store` is common on payments and speaks to caches.
 #[must_use]
 pub fn classify(answered: &Answered<'_>) -> Class {
-    let is_grpc = answered.headers.get(header::CONTENT_TYPE).is_some_and(|value| is_grpc(value.as_bytes()));
-    if is_grpc && answered.status == StatusCode::OK {
+    if is_grpc_answer(answered) {
         return by_grpc_status(answered);
     }
     by_http_status(answered.status)
+}
+
+/// Whether an answer that completes its operation says that the operation took effect.
+///
+/// A gRPC stream that is forwarded before its trailers are known has begun to answer, and counts as a success.
+pub(crate) fn is_success(answered: &Answered<'_>) -> bool {
+    if answered.status.is_client_error() || answered.status.is_server_error() {
+        return false;
+    }
+    match grpc_status(answered) {
+        Some(status) if is_grpc_answer(answered) => status == b"0",
+        _ => true,
+    }
 }
 
 const fn by_http_status(status: StatusCode) -> Class {
@@ -70,16 +82,26 @@ const fn by_http_status(status: StatusCode) -> Class {
 }
 
 fn by_grpc_status(answered: &Answered<'_>) -> Class {
-    let status = |map: &HeaderMap| map.get("grpc-status").map(|value| value.as_bytes().to_vec());
-    let Some(status) = answered.trailers.and_then(status).or_else(|| status(answered.headers)) else {
+    let Some(status) = grpc_status(answered) else {
         let is_forwarded_before_its_end = answered.body.is_none();
         return if is_forwarded_before_its_end { Class::Complete } else { Class::Fail };
     };
-    match status.trim_ascii() {
+    match status {
         b"0" | b"3" | b"5" | b"6" | b"7" | b"9" | b"11" | b"12" | b"16" => Class::Complete,
         b"8" | b"14" => Class::Release,
         _ => Class::Fail,
     }
+}
+
+/// From the trailers or, where a call ends without a message, from the headers.
+fn grpc_status<'a>(answered: &Answered<'a>) -> Option<&'a [u8]> {
+    let status = |map: &'a HeaderMap| map.get("grpc-status").map(|value| value.as_bytes().trim_ascii());
+    answered.trailers.and_then(status).or_else(|| status(answered.headers))
+}
+
+fn is_grpc_answer(answered: &Answered<'_>) -> bool {
+    answered.status == StatusCode::OK
+        && answered.headers.get(header::CONTENT_TYPE).is_some_and(|value| is_grpc(value.as_bytes()))
 }
 
 /// `application/grpc`, with or without `+proto`. Not `application/grpc-web`: there, the status hides in the body.

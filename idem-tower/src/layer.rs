@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderName, Method};
-use idem_core::{Fingerprinter, Idempotency, KeyFormat, KeyStore, Principal, Profile, Route, problem};
+use idem_core::{
+    Fingerprinter, Idempotency, KeyFormat, KeyStore, Principal, Profile, Route, TransactionalStore, problem,
+};
 use tower_layer::Layer;
 
 use crate::capture::Limits;
@@ -15,6 +17,7 @@ use crate::observe::Reporter;
 use crate::scope::Scoped;
 use crate::service::IdempotencyService;
 use crate::settings::{Comparison, Settings};
+use crate::transactions::{Of, Transactions};
 
 /// Bytes of a request body that are read, unless [`max_request_body`](IdempotencyLayer::max_request_body) says
 /// otherwise.
@@ -77,9 +80,72 @@ impl IdempotencyLayer {
         P: Scoped<Principal>,
         R: Scoped<Route>,
     {
-        let in_flight = InFlight::new(MAX_IN_FLIGHT);
+        Self::over(Metered(store), None, MAX_IN_FLIGHT, principal, route)
+    }
+
+    /// Protects in the **one-transaction mode**: the handler writes in a transaction of `store` that the layer commits
+    /// together with the record. Both are there, or neither.
+    ///
+    /// `principal` and `route` are those of [`new`](Self::new). The handler takes its transaction as [`Tx`](crate::Tx).
+    /// While it runs, the key is locked by that transaction: there is no claim and no lease. A crash, a lost connection
+    /// or a rollback frees the key at once, and nothing has happened in the database; what the handler does elsewhere
+    /// is not undone by that.
+    ///
+    /// | the handler ends with | business writes | record | the client gets |
+    /// |---|---|---|---|
+    /// | 2xx, 3xx | committed | completed, in the same commit | the answer, once the commit is known |
+    /// | another 4xx that completes | rolled back | completed, in a write of its own right after | the answer; or that of another who got the key meanwhile |
+    /// | 401, 425, 429 | rolled back | none, a retry runs | the answer |
+    /// | 408, 5xx, a panic, an `Err`, a body that breaks off | rolled back | none, a retry runs | the answer |
+    /// | *release* or *failed*, said through [`Running`](crate::Running) | rolled back | none, a retry runs | the answer |
+    /// | success, its transaction aborted, never taken or not given back | rolled back | none, a retry runs | 500 `not-committed` |
+    /// | success, the reply to its commit lost | looked up | as found | the answer where it is found, otherwise 503 |
+    ///
+    /// Whether an answer completes is decided by [`classify`](Self::classify); one that does, commits below status 400
+    /// and with the `grpc-status` 0, and is remembered without its writes otherwise. A response that is not kept is
+    /// committed before its first byte goes out. A duplicate of a running request is *in progress* at once, also where
+    /// it asks for something else.
+    ///
+    /// # Settings that mean something else here
+    ///
+    /// - At most [`capacity`](TransactionalStore::capacity) less one attempts run at once, so that a duplicate finds a
+    ///   connection; [`max_in_flight`](Self::max_in_flight) sets it lower. Layers and clones that have bounds of their
+    ///   own and share a pool must stay below its size together. A store of one connection runs one attempt, and its
+    ///   duplicates wait for it as long as the store lets them.
+    /// - Nothing runs unprotected, whatever the policy says of a store that is down.
+    /// - Of the policy's times, the retention counts; lease, ceiling and unsettled retention belong to claims, as does
+    ///   what it says of abandoned and failed attempts, should the route have been used in the other mode before.
+    /// - A handler holds a connection for as long as it runs, and nothing bounds that but a time limit inside this layer.
+    /// - [`admit`](Self::admit) looks before it asks, and a look does not see what runs: it is asked for a duplicate of a
+    ///   running request too.
+    pub fn one_transaction<P, R>(
+        store: impl TransactionalStore + 'static,
+        principal: impl Fn(&Parts) -> P + Send + Sync + 'static,
+        route: impl Fn(&Parts) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        P: Scoped<Principal>,
+        R: Scoped<Route>,
+    {
+        let store = Arc::new(Metered(store));
+        let at_once = store.capacity().get().saturating_sub(1).clamp(1, MAX_IN_FLIGHT);
+        Self::over(Arc::clone(&store), Some(Arc::new(Of(store))), at_once, principal, route)
+    }
+
+    fn over<P, R>(
+        store: impl KeyStore + 'static,
+        transactions: Option<Arc<dyn Transactions>>,
+        at_once: usize,
+        principal: impl Fn(&Parts) -> P + Send + Sync + 'static,
+        route: impl Fn(&Parts) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        P: Scoped<Principal>,
+        R: Scoped<Route>,
+    {
+        let in_flight = InFlight::new(at_once);
         let owed = in_flight.clone();
-        let idem = Idempotency::new(Metered(store), tokio::time::sleep as fn(Duration) -> tokio::time::Sleep)
+        let idem = Idempotency::new(store, tokio::time::sleep as fn(Duration) -> tokio::time::Sleep)
             .spawn_with(move |task| owed.spawn_owed(task))
             .observe(Reporter);
         let comparison = Comparison {
@@ -92,6 +158,7 @@ impl IdempotencyLayer {
         Self {
             settings: Arc::new(Settings {
                 idem,
+                transactions,
                 principal: Arc::new(move |parts| principal(parts).into_scope()),
                 route: Arc::new(move |parts| route(parts).into_scope()),
                 methods: Arc::new([Method::POST, Method::PATCH]),
@@ -157,7 +224,7 @@ impl IdempotencyLayer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "what is left will be cut off by the end of the process"]
 pub struct Undrained {
-    /// Attempts that still run. Ended now, their claims are abandoned.
+    /// Attempts that still run. Ended now, their claims are abandoned, or their transactions rolled back.
     pub attempts: usize,
     /// Outcomes that the store has not taken. Ended now, their claims are abandoned although their handlers are done.
     pub owed_writes: usize,

@@ -167,6 +167,7 @@ mod classify;
 mod hooks;
 mod inflight;
 mod layer;
+mod lend;
 mod metered;
 mod observe;
 mod poll;
@@ -178,6 +179,8 @@ mod scope;
 mod service;
 mod settings;
 mod stored;
+mod transacted;
+mod transactions;
 mod work;
 
 #[cfg(feature = "axum")]
@@ -187,6 +190,7 @@ pub use self::capture::Streamed;
 pub use self::classify::{Answered, Class, classify};
 pub use self::hooks::{Asked, Denial};
 pub use self::layer::{BUFFER_TIME, IdempotencyLayer, MAX_IN_FLIGHT, MAX_REQUEST_BODY, MAX_RESPONSE, Undrained};
+pub use self::lend::{NoTransaction, Tx};
 pub use self::observe::describe_metrics;
 pub use self::problem::{problem_grpc, problem_json};
 pub use self::running::Running;

@@ -1,9 +1,10 @@
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroUsize};
 use std::time::Instant;
 
 use async_trait::async_trait;
 use idem_core::{
-    Change, Found, Guard, Inserted, KeyStore, NewRecord, Replaced, ScopedKey, StoreError, StoreStats, Swept,
+    Change, Committed, Found, Guard, Inserted, KeyStore, NewRecord, Opened, Replaced, Revision, ScopedKey, StoreError,
+    StoreStats, Swept, TransactionalStore,
 };
 use metrics::histogram;
 
@@ -53,5 +54,36 @@ impl<S: KeyStore> KeyStore for Metered<S> {
     async fn stats(&self) -> Result<StoreStats, StoreError> {
         let _clock = Clock::start("stats");
         self.0.stats().await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl<S: TransactionalStore> TransactionalStore for Metered<S> {
+    type Tx = S::Tx;
+
+    fn capacity(&self) -> NonZeroUsize {
+        self.0.capacity()
+    }
+
+    async fn open(&self, key: &ScopedKey) -> Result<Opened<Self::Tx>, StoreError> {
+        let _clock = Clock::start("open");
+        self.0.open(key).await
+    }
+
+    async fn commit(
+        &self,
+        tx: Self::Tx,
+        key: &ScopedKey,
+        record: &NewRecord,
+        over: Option<Revision>,
+    ) -> Result<Committed, StoreError> {
+        let _clock = Clock::start("commit");
+        self.0.commit(tx, key, record, over).await
+    }
+
+    async fn roll_back(&self, tx: Self::Tx) -> Result<(), StoreError> {
+        let _clock = Clock::start("roll-back");
+        self.0.roll_back(tx).await
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Outcome {
     CompletedNotKept,
     Released,
     Failed,
+    /// What it did in its transaction is undone, and nothing is recorded of it.
+    RolledBack,
     Panicked,
     /// Another attempt took the key while this one ran.
     LeaseLost,
@@ -57,6 +59,7 @@ impl Outcome {
             Self::CompletedNotKept => "completed-not-kept",
             Self::Released => "released",
             Self::Failed => "failed",
+            Self::RolledBack => "rolled-back",
             Self::Panicked => "panicked",
             Self::LeaseLost => "lease-lost",
             Self::Unprotected => "unprotected",
@@ -153,6 +156,14 @@ impl Observer for Reporter {
             }
             Event::OwedWriteGivenUp => {
                 tracing::error!(route, key = %digest, "an outcome was never written; its claim stays");
+            }
+            Event::CommitUnknown(error) => {
+                let error = Causes(error);
+                tracing::warn!(route, key = %digest, %error, "the reply to a commit was lost; it is being looked up");
+            }
+            Event::NotRemembered(error) => {
+                let error = Causes(error);
+                tracing::warn!(route, key = %digest, %error, "an answer was not remembered; its retry will run again");
             }
             Event::RanUnprotected(error) => {
                 let error = Causes(error);

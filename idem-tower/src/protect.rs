@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Response, Version};
+use idem_core::machine::locked;
 use idem_core::policy::StoreDown;
 use idem_core::{Answer, Look, Problem, Refusal, RequestIdentity, ScopedKey, StoreError, Unreadable};
 use tokio::time::Instant;
@@ -83,6 +84,7 @@ impl Visit {
                     Turn::Ran(Ended::Response(response)) => return Ok(response),
                     // The attempt is counted: its lease was lost.
                     Turn::Ran(Ended::Replay(answer)) => return Ok(self.replay(&answer).await.0),
+                    Turn::Ran(Ended::Superseded(answer)) => return Ok(self.counted_replay(&answer).await),
                     Turn::Ran(Ended::Error(error)) => return Err(error),
                     Turn::Ran(Ended::Panic(panic)) => resume_unwind(panic),
                     Turn::Ran(Ended::Unknown) => return Ok(self.refuse(Problem::refusal(&Refusal::OutcomeUnknown))),
@@ -117,6 +119,11 @@ impl Visit {
                 Err(_) | Ok(Look::WouldRun) => {}
             }
             if is_full {
+                // A look does not see the lock of the transaction that this request waits for.
+                let waits_on = settings.transactions.is_some() && waiting.has_seen_another();
+                if waits_on && waiting.goes_on_after(&locked()).await {
+                    continue;
+                }
                 return Ok(self.refuse(overloaded()));
             }
             if !is_admitted && let Some(denial) = self.ask_for_admission().await {

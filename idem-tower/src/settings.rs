@@ -20,6 +20,7 @@ use crate::hooks::Hook;
 use crate::inflight::InFlight;
 use crate::problem::problem_json;
 use crate::scope::NoScope;
+use crate::transactions::Transactions;
 
 /// How the driver waits here.
 pub(crate) type Timer = fn(Duration) -> tokio::time::Sleep;
@@ -28,6 +29,8 @@ pub(crate) type Timer = fn(Duration) -> tokio::time::Sleep;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) idem: Idempotency<Timer>,
+    /// Where attempts hold their keys by open transactions instead of claims.
+    pub(crate) transactions: Option<Arc<dyn Transactions>>,
     pub(crate) principal: Arc<OfHead<Result<Principal, NoScope>>>,
     pub(crate) route: Arc<OfHead<Result<Route, NoScope>>>,
     pub(crate) methods: Arc<[Method]>,
@@ -123,6 +126,11 @@ pub(crate) fn overloaded() -> Problem {
 /// The store could not be asked.
 pub(crate) fn store_failed(error: &StoreError) -> Problem {
     Problem::store(error, spread(Duration::from_secs(2)))
+}
+
+/// The transaction of an operation that ran could not be committed.
+pub(crate) fn commit_failed(error: &StoreError) -> Problem {
+    Problem::commit(error, spread(Duration::from_secs(2)))
 }
 
 /// Between `shortest` and three times as long: clients that were refused together do not come back together.
