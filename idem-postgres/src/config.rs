@@ -208,10 +208,11 @@ impl PostgresConfig {
 
     /// Planning: the first plan of a statement may be made while the table is empty, and is kept; it must be an index
     /// plan nevertheless. None of these statements is worth compiling.
-    fn session_settings(&self) -> [(&'static str, String); 5] {
+    fn session_settings(&self) -> [(&'static str, String); 6] {
         let milliseconds = |time: Duration| time.as_millis().max(1).to_string();
         [
             ("enable_seqscan", "off".to_owned()),
+            ("enable_memoize", "off".to_owned()),
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("jit", "off".to_owned()),
             ("lock_timeout", milliseconds(self.lock_timeout)),

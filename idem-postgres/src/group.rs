@@ -233,3 +233,7 @@ impl<W: Write> Drop for Ticket<W> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

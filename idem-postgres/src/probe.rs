@@ -33,7 +33,7 @@ pub enum Unfit {
         encoding: String,
     },
     /// Too old.
-    #[error("the server has version {version}: 13 is the oldest that works")]
+    #[error("the server has version {version}: 14 is the oldest that works")]
     Version {
         /// As `server_version_num` says.
         version: i32,
@@ -71,7 +71,7 @@ impl PostgresStore {
             let encoding: String = row.try_get("encoding")?;
             let version: i32 = row.try_get("version")?;
             let synchronous_commit: String = row.try_get("synchronous_commit")?;
-            Ok(if version < 130_000 {
+            Ok(if version < 140_000 {
                 Some(Unfit::Version { version })
             } else if encoding != "UTF8" {
                 Some(Unfit::Encoding { encoding })
