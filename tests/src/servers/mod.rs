@@ -6,6 +6,7 @@
 //!
 //! Each kind of server is a module beside [`postgres`]; what they share is in the private modules.
 
+mod kind;
 mod ports;
 pub mod postgres;
 mod processes;

@@ -30,12 +30,17 @@
 //! 1. the server at `IDEM_TEST_POSTGRES_URL`, as a user who may create databases. If that does not work, the test fails;
 //! 2. a private server started from installed programs: `initdb` and `postgres` in `PATH` or under
 //!    `/usr/lib/postgresql/*/bin`, the newest version first. Run by root, it runs as `postgres` or `nobody`;
+//! 3. a server in a container, through `testcontainers`: of the image `IDEM_TEST_POSTGRES_IMAGE`, or else
+//!    `postgres:17-alpine`;
 //!
-//! otherwise the test fails and says what to install.
+//! otherwise the test fails and says what to install. `IDEM_TEST_SERVERS` demands one of them: `given`, `programs` or
+//! `containers`.
 //!
-//! The private server has no `fsync` (`kill -9` loses nothing; the machine's own crash would), room for 300 connections,
-//! `UTF8`, the locale `C`, and trusts everybody on this machine.
+//! Private servers have no `fsync` (`kill -9` loses nothing; the machine's own crash would), room for 300 connections,
+//! `UTF8` and the locale `C`. Those started from programs trust everybody on this machine.
 
+#[cfg(feature = "containers")]
+mod container;
 mod database;
 mod pgbouncer;
 mod server;

@@ -54,6 +54,13 @@ impl Server {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// A program that comes with it, such as `pgbench`.
+    #[must_use]
+    pub fn program(&self, name: &str) -> PathBuf {
+        let installed = Installed::find().unwrap_or_else(|error| panic!("the server is gone: {error}"));
+        installed.folder.join(name)
+    }
+
     /// Kills all of its processes at once with SIGKILL, and waits until they are gone: a crash.
     pub async fn kill(&self) {
         let processes = self.stopped_processes();
@@ -180,7 +187,9 @@ impl Installed {
             "its programs `initdb` and `postgres` are neither in PATH nor under /usr/lib/postgresql/*/bin. \
              Run scripts/install, or install Postgres (Debian: apt-get install postgresql)",
         )?;
-        Ok(Self { folder: folder.to_owned() })
+        // `PATH` may have links to these two alone; beside the programs themselves is all that belongs to them.
+        let initdb = folder.join("initdb").canonicalize().expect("it was found just now");
+        Ok(Self { folder: initdb.parent().expect("it is in a folder").to_owned() })
     }
 }
 

@@ -6,6 +6,7 @@ use tokio::sync::OnceCell;
 
 use super::database::remove_leftovers;
 use super::server::{Installed, Server};
+use crate::servers::kind::{KIND, Kind};
 
 /// The server that all tests of this process have in common.
 #[derive(Debug)]
@@ -29,17 +30,39 @@ impl Source {
     }
 
     async fn find() -> Result<Self, String> {
-        if let Ok(url) = std::env::var(URL) {
-            return Self::at(url).await;
+        let given = std::env::var(URL).ok();
+        match (Kind::demanded()?, given) {
+            (None | Some(Kind::Given), Some(url)) => Self::at(url).await,
+            (Some(Kind::Given), None) => Err(format!("{KIND} wants the server that {URL} gives, and it gives none")),
+            (Some(Kind::Programs), _) => Ok(Self::started(&Installed::find()?).await),
+            (Some(Kind::Containers), _) => Self::contained().await,
+            (None, None) => match Installed::find() {
+                Ok(installed) => Ok(Self::started(&installed).await),
+                Err(no_programs) => Self::contained().await.map_err(|no_container| {
+                    format!("no Postgres for the tests. {URL} gives none; {no_programs}; and {no_container}")
+                }),
+            },
         }
-        let installed = Installed::find();
-        let installed = installed.map_err(|error| format!("no Postgres: {URL} gives none, and {error}"))?;
-        let server = Server::of(&installed, &[]).await;
-        Ok(Self { url: server.url("postgres"), outlives_the_run: false, _server: Some(server) })
+    }
+
+    async fn started(installed: &Installed) -> Self {
+        let server = Server::of(installed, &[]).await;
+        Self { url: server.url("postgres"), outlives_the_run: false, _server: Some(server) }
+    }
+
+    #[cfg(feature = "containers")]
+    async fn contained() -> Result<Self, String> {
+        let url = super::container::start().await?;
+        Ok(Self { url, outlives_the_run: false, _server: None })
+    }
+
+    #[cfg(not(feature = "containers"))]
+    async fn contained() -> Result<Self, String> {
+        Err("the tests are built without their feature `containers`".to_owned())
     }
 
     async fn at(url: String) -> Result<Self, String> {
-        let connecting = tokio::time::timeout(Duration::from_secs(10), PgConnection::connect(&url)).await;
+        let connecting = tokio::time::timeout(PATIENCE, PgConnection::connect(&url)).await;
         let connecting = connecting.map_err(|_| "it does not answer".to_owned());
         let mut connection = connecting
             .and_then(|connected| connected.map_err(|error| error.to_string()))
@@ -48,5 +71,8 @@ impl Source {
         Ok(Self { url, outlives_the_run: true, _server: None })
     }
 }
+
+/// As much as a server takes to answer that answers at all.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const URL: &str = "IDEM_TEST_POSTGRES_URL";
