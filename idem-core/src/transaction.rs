@@ -10,7 +10,7 @@ use crate::{Found, KeyStore, NewRecord, Revision, ScopedKey, StoreError};
 /// A store whose records commit together with the caller's own writes.
 ///
 /// Here *in progress* is a lock that the open transaction holds: a crash, a rollback or a lost connection frees the key
-/// at once, without a lease.
+/// at once, without a lease. [`OneTransaction`](crate::OneTransaction) carries it out.
 ///
 /// It is a [`KeyStore`] too, over the same records: an answer that is remembered although its business writes were
 /// rolled back is a write of its own. One mode per route all the same: a claim with a lease and an open transaction do

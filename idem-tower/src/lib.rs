@@ -108,6 +108,48 @@
 //! An `Err` of the inner service fails its key also where it means *not now*, as that of a load shedder does: it cannot
 //! be told from one that came half-way. Inside this layer, *not now* is the response 429.
 //!
+//! # Business writes and key in one transaction
+//!
+//! Where the handler writes into a database that can keep the keys too, [`IdempotencyLayer::one_transaction`] makes both
+//! commit together: there is no claim without an outcome after a crash, and no payment without its record. The handler
+//! takes the transaction as [`Tx`], and the layer commits it by the handler's answer.
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # mod with_axum {
+//! use axum::http::StatusCode;
+//! use axum::{Router, routing::post};
+//! use idem_core::TransactionalStore;
+//! use idem_tower::{IdempotencyLayer, Tx, every_caller_shares_all_keys, matched_path};
+//!
+//! # pub struct Transaction;
+//! # impl Transaction { async fn insert_payment(&mut self, _: u64) -> Result<(), ()> { Ok(()) } }
+//! async fn pay(mut tx: Tx<Transaction>, amount: String) -> Result<StatusCode, StatusCode> {
+//!     let amount = amount.parse().map_err(|_| StatusCode::UNPROCESSABLE_ENTITY)?; // remembered, nothing written
+//!     // With idem-postgres and sqlx: `Tx<PgTransaction>`, and `.execute(&mut **tx)`.
+//!     tx.insert_payment(amount).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?; // rolled back, a retry runs
+//!     Ok(StatusCode::CREATED) // the layer commits payment and key
+//! }
+//!
+//! pub fn app(store: impl TransactionalStore<Tx = Transaction> + 'static) -> Router {
+//!     let idem = IdempotencyLayer::one_transaction(store, every_caller_shares_all_keys, matched_path);
+//!     Router::new().route("/payments", post(pay).layer(idem))
+//! }
+//! # }
+//! ```
+//!
+//! | the handler ends with | business writes | record | a retry |
+//! |---|---|---|---|
+//! | 2xx, 3xx | committed | completed, in the same commit | gets the same answer |
+//! | another 4xx that completes | rolled back | completed, right after | gets the same answer |
+//! | 401, 408, 425, 429, 5xx, a panic, an `Err`, a body that breaks off | rolled back | none | runs |
+//! | success in a transaction that is aborted, was never taken, or is not back | rolled back | none | runs; the first client got 500 `not-committed` |
+//! | success, and the reply to the commit is lost | looked up | as found | gets the answer, or runs, as found |
+//!
+//! What such a route does *elsewhere*, at a bank or a mail server, is not undone by a rollback: a failed attempt runs
+//! again there. [`derive_key`](idem_core::Running::derive_key) makes that a retry for the other side too; where the
+//! other side has no keys, [`IdempotencyLayer::new`] with its claims is the right mode. One route has one mode.
+//!
 //! # What is kept
 //!
 //! Everything but what belongs to one connection (`Connection` and what it names, `Keep-Alive`, `Proxy-*`, `TE`,
@@ -133,7 +175,7 @@
 //!
 //! | metric | labels | |
 //! |---|---|---|
-//! | `idempotency_requests_total` | `route`, `outcome` | `completed`, `completed-not-kept`, `released`, `failed`, `panicked`, `lease-lost`, `unprotected`, `replayed`, `without-key`, `denied`, `not-ready`, or the slug of a problem |
+//! | `idempotency_requests_total` | `route`, `outcome` | `completed`, `completed-not-kept`, `released`, `failed`, `rolled-back`, `panicked`, `lease-lost`, `unprotected`, `replayed`, `without-key`, `denied`, `not-ready`, or the slug of a problem |
 //! | `idempotency_store_seconds` | `operation` | every call of the store, failed ones included |
 //! | `idempotency_in_flight` | | attempts that run |
 //! | `idempotency_lease_lost_total` | | attempts that could not count on their lease any more |
@@ -144,7 +186,7 @@
 //!
 //! # Features
 //!
-//! `axum`: [`matched_path`], [`Running`] as an extractor, and requests of nested routers compared by the URI that the
+//! `axum`: [`matched_path`], [`Running`] and [`Tx`] as extractors, and requests of nested routers compared by the URI that the
 //! client sent instead of what is left of it.
 //!
 #![cfg_attr(feature = "axum", doc = "[`matched_path`]: crate::matched_path")]

@@ -7,8 +7,11 @@ mod chunks;
 mod classes;
 mod clients;
 mod concurrency;
+#[path = "../../../idem-core/tests/transaction/database.rs"]
+mod database;
 mod hooks;
 mod observe;
 mod refusals;
 mod store;
 mod support;
+mod transaction;

@@ -14,7 +14,7 @@ use crate::support::{App, Broken, Fault, Order, charged, payment, request, statu
 
 /// Adds everything up by name and labels.
 #[derive(Clone, Default)]
-struct Totals(Arc<Mutex<BTreeMap<String, f64>>>);
+pub(crate) struct Totals(Arc<Mutex<BTreeMap<String, f64>>>);
 
 struct Cell(Totals, String);
 
@@ -59,7 +59,7 @@ impl Totals {
         Arc::new(Cell(self.clone(), format!("{}{{{}}}", key.name(), labels.join(","))))
     }
 
-    fn take(&self) -> BTreeMap<String, f64> {
+    pub(crate) fn take(&self) -> BTreeMap<String, f64> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -83,7 +83,7 @@ impl Recorder for Totals {
 }
 
 /// Outcomes that were counted, by name.
-fn outcomes(totals: &Totals) -> Vec<(String, f64)> {
+pub(crate) fn outcomes(totals: &Totals) -> Vec<(String, f64)> {
     let prefix = "idempotency_requests_total{route=payments,outcome=";
     let totals = totals.take().into_iter();
     totals.filter_map(|(name, n)| Some((name.strip_prefix(prefix)?.trim_end_matches('}').to_owned(), n))).collect()

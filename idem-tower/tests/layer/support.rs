@@ -244,6 +244,17 @@ pub(crate) struct Shop {
     handler: Arc<dyn Fn(Order) -> Answer + Send + Sync>,
 }
 
+impl Shop {
+    /// A shop, and the number of its runs.
+    pub(crate) fn new<A>(handler: impl Fn(Order) -> A + Send + Sync + 'static) -> (Self, Arc<AtomicUsize>)
+    where
+        A: Future<Output = Result<Response<Steps>, Broken>> + Send + 'static,
+    {
+        let runs = Arc::new(AtomicUsize::new(0));
+        (Self { runs: Arc::clone(&runs), handler: Arc::new(move |order| Box::pin(handler(order))) }, runs)
+    }
+}
+
 impl Service<Request<Body<Steps>>> for Shop {
     type Response = Response<Steps>;
     type Error = Broken;
@@ -289,8 +300,7 @@ impl App {
         let store = Store { memory: Arc::new(MemoryStore::with_clock(clock.clone())), script: Arc::default() };
         let route = fixed_route(Route::new("payments").unwrap());
         let layer = IdempotencyLayer::new(store.clone(), caller, route);
-        let runs = Arc::new(AtomicUsize::new(0));
-        let shop = Shop { runs: Arc::clone(&runs), handler: Arc::new(move |order| Box::pin(handler(order))) };
+        let (shop, runs) = Shop::new(handler);
         Self { service: layer.layer(shop.clone()), shop, layer, store, clock, runs }
     }
 
