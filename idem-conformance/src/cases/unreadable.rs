@@ -74,8 +74,8 @@ async fn a_corrupt_record_is_not_swept(scene: &Scene) -> Verdict {
 async fn a_corrupt_record_expires(scene: &Scene) -> Verdict {
     let key = scene.key("a")?;
     for unit in scene.units() {
-        let revision = scene.insert(&key, &settled_for(&claim()?, completion("paid"), unit)).await?;
         let watch = scene.watch();
+        let revision = scene.insert(&key, &settled_for(&claim()?, completion("paid"), unit)).await?;
         let damage = scene.harness().damage(&key, Damage::Corrupt).await;
         let found = scene.store().find(&key).await?;
         let in_time = watch.at_most() < unit / 2;
