@@ -21,8 +21,8 @@ use crate::{Found, KeyStore, NewRecord, Revision, ScopedKey, StoreError};
 /// 1. [`open`](Self::open) takes the lock **first** and looks **then**, in two snapshots. *Broken: the look is older
 ///    than the lock, and two handlers run.*
 /// 2. The lock lasts exactly as long as the transaction, and it is gone only after what the transaction has committed
-///    can be seen. Whoever gets the lock sees what became of its last holder, for good. *Broken: a commit whose reply
-///    was lost is taken for one that did not happen.*
+///    can be seen: a [`find`](KeyStore::find) that begins once the lock is had sees what became of its last holder, for
+///    good. *Broken: a commit whose reply was lost is taken for one that did not happen.*
 /// 3. It never waits for another transaction's lock: that is [`Opened::InProgress`], at once. *Broken: duplicates
 ///    hold connections until the pool is empty.*
 /// 4. [`commit`](Self::commit) says `Done` only where the commit is known to have taken place **and** the record is
@@ -65,7 +65,7 @@ pub trait TransactionalStore: KeyStore {
     /// [`Aborted`](crate::StoreErrorKind::Aborted) where the transaction had been aborted before, of the kind
     /// [`Contended`](crate::StoreErrorKind::Contended) where the database could not serialise it or broke a deadlock.
     /// Of certainty *unknown* where the reply to the commit was lost: the caller then finds out by
-    /// [`open`](Self::open) and the token.
+    /// the lock and the token.
     ///
     /// *Cost*: one round trip beside the commit.
     ///

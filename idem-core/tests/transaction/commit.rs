@@ -135,3 +135,14 @@ async fn a_claim_that_was_taken_over_in_a_transaction_fences_its_late_attempt() 
     assert_eq!(settled, idem_core::Settled::LeaseLost(theirs));
     assert_eq!(state(&database).await, Some(State::Completed(value("paid"))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_ran_on_a_stale_look_is_rolled_back_and_gives_the_first_answer() {
+    let database = Database::new();
+    let (attempt, tx) = pays(&strict(&database), "100").await;
+    attempt.commit(tx, value("paid")).await.unwrap();
+    database.next(Op::Open, [Fault::StaleLook]);
+    let (attempt, tx) = pays(&strict(&database), "100 again").await;
+    assert_eq!(attempt.commit(tx, value("paid again")).await.unwrap(), Concluded::Replay(value("paid")));
+    assert_eq!(database.ledger(), ["100"]);
+}

@@ -63,6 +63,8 @@ pub(crate) enum Fault {
     LostUnderWay,
     /// No answer ever; and nothing is done.
     Hangs,
+    /// The lock is had, and the look is older than the lock, as in a transaction of strict isolation.
+    StaleLook,
 }
 
 /// Holds its key locked until it is over. Dropped, it rolls back.
@@ -201,17 +203,21 @@ impl Database {
     }
 
     async fn through<R>(&self, op: Op, work: impl Future<Output = Result<R, StoreError>>) -> Result<R, StoreError> {
-        match self.fault(op) {
-            Fault::None => work.await,
-            Fault::NotWritten(kind) => Err(StoreError::not_written(kind, std::fmt::Error)),
-            Fault::LostRequest => Err(lost()),
-            Fault::LostReply => {
-                work.await?;
-                Err(lost())
-            }
-            Fault::Hangs => pending().await,
-            Fault::LostUnderWay => panic!("only a commit is under way"),
+        meeting(self.fault(op), work).await
+    }
+}
+
+async fn meeting<R>(fault: Fault, work: impl Future<Output = Result<R, StoreError>>) -> Result<R, StoreError> {
+    match fault {
+        Fault::None => work.await,
+        Fault::NotWritten(kind) => Err(StoreError::not_written(kind, std::fmt::Error)),
+        Fault::LostRequest => Err(lost()),
+        Fault::LostReply => {
+            work.await?;
+            Err(lost())
         }
+        Fault::Hangs => pending().await,
+        Fault::LostUnderWay | Fault::StaleLook => panic!("no fault of this call: {fault:?}"),
     }
 }
 
@@ -228,7 +234,10 @@ impl TransactionalStore for Database {
     }
 
     async fn open(&self, key: &ScopedKey) -> Result<Opened<Transaction>, StoreError> {
-        self.through(Op::Open, async {
+        let fault = self.fault(Op::Open);
+        let is_stale = fault == Fault::StaleLook;
+        let fault = if is_stale { Fault::None } else { fault };
+        meeting(fault, async {
             {
                 let mut locks = self.0.locks.lock().unwrap();
                 if !locks.insert(key.clone()) {
@@ -237,7 +246,8 @@ impl TransactionalStore for Database {
                 self.0.open_at_most.fetch_max(locks.len(), Ordering::SeqCst);
             }
             let tx = Transaction { database: self.clone(), key: key.clone(), writes: Vec::new(), is_aborted: false };
-            Ok(Opened::Locked(tx, self.0.records.find(key).await?))
+            let found = self.0.records.find(key).await?;
+            Ok(Opened::Locked(tx, found.filter(|_| !is_stale)))
         })
         .await
     }
@@ -268,6 +278,7 @@ impl TransactionalStore for Database {
                 Err(lost())
             }
             Fault::Hangs => pending().await,
+            Fault::StaleLook => panic!("a commit does not look"),
         }
     }
 

@@ -99,3 +99,19 @@ async fn a_lost_commit_is_looked_up_again_where_the_look_fails_and_unknown_where
         assert_eq!(database.ledger(), ["100"]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_commit_is_found_also_where_the_look_is_older_than_the_lock() {
+    let database = Database::new();
+    database.next(Op::Commit, [Fault::LostReply]);
+    database.next(Op::Open, [Fault::None, Fault::StaleLook]);
+    let (attempt, tx) = pays(&strict(&database), "100").await;
+    assert_eq!(attempt.commit(tx, value("paid")).await.unwrap(), Concluded::Done);
+
+    // Without a look that is newer than the lock, nothing is known.
+    let database = Database::new();
+    database.next(Op::Commit, [Fault::LostReply]);
+    database.next(Op::Find, [Fault::NotWritten(StoreErrorKind::Unavailable); 100]);
+    let (attempt, tx) = pays(&strict(&database), "100").await;
+    assert_eq!(attempt.commit(tx, value("paid")).await.unwrap_err().certainty(), Certainty::Unknown);
+}

@@ -196,11 +196,10 @@ impl<S: TransactionalStore + 'static, T: Timer> OneTransaction<S, T> {
         }
     }
 
-    /// What stands under the key once no transaction holds it any more.
+    /// What stands under the key once no other transaction holds it any more; `None` where that cannot be told yet.
     async fn look_after_the_last(&self, key: &ScopedKey) -> Option<Option<Found>> {
-        match self.settings.bounded(self.store.open(key)).await {
-            Ok(Opened::Locked(_, found)) => Some(found),
-            Ok(Opened::InProgress) | Err(_) => None,
-        }
+        let Ok(Opened::Locked(_lock, _)) = self.settings.bounded(self.store.open(key)).await else { return None };
+        // Not what was found with the lock: in a transaction of strict isolation, that may be older than the lock.
+        self.settings.bounded(self.store.find(key)).await.ok()
     }
 }
