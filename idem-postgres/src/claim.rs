@@ -192,7 +192,8 @@ fn met(row: &PgRow) -> Result<Met, sqlx::Error> {
 
 /// Rows of `claim_many.sql`: those found say their place in the group, those inserted their revision.
 fn met_by_each(rows: &[PgRow], revisions: &[i64]) -> Result<Vec<Met>, sqlx::Error> {
-    let places: HashMap<i64, usize> = revisions.iter().enumerate().map(|(place, revision)| (*revision, place)).collect();
+    let places: HashMap<i64, usize> =
+        revisions.iter().enumerate().map(|(place, revision)| (*revision, place)).collect();
     let mut met: Vec<_> = revisions.iter().map(|_| Met::Nothing).collect();
     for row in rows {
         let place: Option<i64> = row.try_get(0)?;

@@ -15,7 +15,9 @@ use crate::{PostgresConfig, PostgresStore};
 #[non_exhaustive]
 pub enum Unfit {
     /// The table is not on the search path.
-    #[error("there is no table idempotency_keys on the search_path: run PostgresConfig::migrate, or set the search_path")]
+    #[error(
+        "there is no table idempotency_keys on the search_path: run PostgresConfig::migrate, or set the search_path"
+    )]
     NoTable,
     /// The table is of another version.
     #[error("idempotency_keys lacks the column {column}: run PostgresConfig::migrate of this version")]

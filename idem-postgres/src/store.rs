@@ -100,8 +100,7 @@ impl KeyStore for PostgresStore {
 
     async fn replace(&self, key: &ScopedKey, guard: Guard, change: &Change) -> Result<Replaced, StoreError> {
         let revision = draw_revision()?;
-        let replace =
-            Replace { key: key.clone(), guard, change: change.clone(), revision, expected: Expected::Alive };
+        let replace = Replace { key: key.clone(), guard, change: change.clone(), revision, expected: Expected::Alive };
         self.replacements.ask(replace).await
     }
 

@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use async_trait::async_trait;
 use idem_core::{
-    Change, Committed, Found, Guard, Inserted, Joined, KeyStore, NewRecord, Opened, Replaced, Revision,
-    ScopedKey, StoreError, StoreErrorKind, StoreStats, Swept, TransactionalStore,
+    Change, Committed, Found, Guard, Inserted, Joined, KeyStore, NewRecord, Opened, Replaced, Revision, ScopedKey,
+    StoreError, StoreErrorKind, StoreStats, Swept, TransactionalStore,
 };
 use sqlx::postgres::PgRow;
 use sqlx::{PgPool, PgTransaction, Row, query};
@@ -96,11 +96,8 @@ impl PostgresStore {
     /// One round trip.
     pub async fn lock_in(&self, tx: &mut PgTransaction<'_>, key: &ScopedKey) -> Result<Locked, StoreError> {
         let columns = KeyColumns::of(key);
-        let statement = query(LOCK_AND_FIND)
-            .bind(lock_id(key))
-            .bind(columns.principal)
-            .bind(columns.route)
-            .bind(columns.key);
+        let statement =
+            query(LOCK_AND_FIND).bind(lock_id(key)).bind(columns.principal).bind(columns.route).bind(columns.key);
         let rows = self.fetch_in(tx, statement).await?;
         let locked = || -> Result<Locked, sqlx::Error> {
             let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;

@@ -1,0 +1,3 @@
+BEGIN;
+INSERT INTO ledger (amount) VALUES (100);
+COMMIT;

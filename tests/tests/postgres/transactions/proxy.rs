@@ -1,0 +1,100 @@
+//! A TCP proxy before the server that can lose what a commit says.
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// What happens to the next connection that says COMMIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Nothing,
+    /// The connection ends, and the server never hears it.
+    BeforeCommit,
+    /// The server hears it, and its reply never arrives.
+    AfterCommit,
+}
+
+pub(crate) struct Proxy {
+    port: u16,
+    next: Arc<Mutex<Cut>>,
+    /// Once true, every connection ends, and none begins.
+    dead: watch::Sender<bool>,
+}
+
+impl Proxy {
+    pub(crate) async fn before(server: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (dead, is_dead) = watch::channel(false);
+        let next = Arc::new(Mutex::new(Cut::Nothing));
+        let cut = Arc::clone(&next);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (cut, mut is_dead) = (Arc::clone(&cut), is_dead.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = pass(client, server, &cut) => {}
+                        _ = is_dead.wait_for(|dead| *dead) => {}
+                    }
+                });
+            }
+        });
+        Self { port, next, dead }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn cut_once(&self, cut: Cut) {
+        *self.next.lock().unwrap() = cut;
+    }
+
+    /// Ends whoever talks through it, as the crash of their process would.
+    pub(crate) fn die(&self) {
+        self.dead.send_replace(true);
+    }
+}
+
+async fn pass(client: TcpStream, server: u16, cut: &Mutex<Cut>) {
+    let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await else { return };
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let (mute, is_mute) = watch::channel(false);
+    // Whichever side ends, ends both.
+    tokio::select! {
+        () = requests(from_client, to_server, cut, &mute) => {}
+        () = replies(from_server, to_client, is_mute) => {}
+    }
+}
+
+async fn requests(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, cut: &Mutex<Cut>, mute: &watch::Sender<bool>) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = client.read(&mut buffer).await {
+        let said = &buffer[..length];
+        if said.windows(7).any(|text| text == b"COMMIT\0") {
+            match std::mem::replace(&mut *cut.lock().unwrap(), Cut::Nothing) {
+                Cut::Nothing => {}
+                Cut::BeforeCommit => return,
+                Cut::AfterCommit => drop(mute.send_replace(true)),
+            }
+        }
+        if server.write_all(said).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn replies(mut server: OwnedReadHalf, mut client: OwnedWriteHalf, is_mute: watch::Receiver<bool>) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = server.read(&mut buffer).await {
+        // The reply is here, so that the commit took place; and here it stays.
+        if *is_mute.borrow() || client.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+}
