@@ -116,6 +116,8 @@ impl IdempotencyLayer {
     /// - Of the policy's times, the retention counts; lease, ceiling and unsettled retention belong to claims, as does
     ///   what it says of abandoned and failed attempts, should the route have been used in the other mode before.
     /// - A handler holds a connection for as long as it runs, and nothing bounds that but a time limit inside this layer.
+    /// - A request that [waits](Self::wait) asks for the lock whenever it looks, and takes a permit for that moment; while
+    ///   there is none, it goes on waiting.
     /// - [`admit`](Self::admit) looks before it asks, and a look does not see what runs: it is asked for a duplicate of a
     ///   running request too.
     pub fn one_transaction<P, R>(
