@@ -4,8 +4,10 @@ use core::future::Future;
 use core::pin::Pin;
 use core::time::Duration;
 use std::collections::{HashSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use idem_core::{ScopedKey, StoreError, StoreErrorKind};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -140,22 +142,27 @@ fn give_up(turn: &Mutex<Turn>) -> bool {
 
 impl<W: Write> Shared<W> {
     fn push(self: &Arc<Self>, asked: Asked<W>) -> Result<(), StoreError> {
-        let mut state = lock(&self.state);
-        if state.waiting.len() >= MOST_WAITING {
-            return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
+        let ticket = {
+            let mut state = lock(&self.state);
+            if state.waiting.len() >= MOST_WAITING {
+                return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
+            }
+            state.waiting.push_back(asked);
+            self.ticket(&mut state)
+        };
+        if let Some(ticket) = ticket {
+            ticket.start();
         }
-        state.waiting.push_back(asked);
-        self.start(&mut state);
         Ok(())
     }
 
-    /// Starts another group, where one may be under way.
-    fn start(self: &Arc<Self>, state: &mut State<W>) {
-        if state.under_way < self.limits.in_flight {
+    /// Leave for another group, where one more may be under way.
+    fn ticket(self: &Arc<Self>, state: &mut State<W>) -> Option<Ticket<W>> {
+        let is_free = state.under_way < self.limits.in_flight;
+        if is_free {
             state.under_way += 1;
-            let mut ticket = Ticket { shared: Arc::clone(self), is_given_back: false };
-            drop(tokio::spawn(async move { ticket.work().await }));
         }
+        is_free.then(|| Ticket { shared: Arc::clone(self), is_given_back: false })
     }
 
     /// The next group. One write per key: two rows of one key would abort the statement, and which of them came first
@@ -189,16 +196,22 @@ impl<W: Write> Shared<W> {
     }
 }
 
-/// Leave to have a group under way. However it ends, the leave is given back, so that no panic stops the queue.
+/// Leave to have a group under way. However it ends, the leave is given back.
 struct Ticket<W: Write> {
     shared: Arc<Shared<W>>,
     is_given_back: bool,
 }
 
 impl<W: Write> Ticket<W> {
+    /// Not under the lock: a runtime that ends drops the task on the spot, and with it the ticket.
+    fn start(mut self) {
+        drop(tokio::spawn(async move { self.work().await }));
+    }
+
     async fn work(&mut self) {
         while let Some(group) = self.next() {
-            (self.shared.run)(group).await;
+            // The writes of a group that panics are dropped, and so unknown to their callers. The queue goes on.
+            drop(AssertUnwindSafe((self.shared.run)(group)).catch_unwind().await);
         }
     }
 
@@ -217,14 +230,9 @@ impl<W: Write> Ticket<W> {
 
 impl<W: Write> Drop for Ticket<W> {
     fn drop(&mut self) {
-        if self.is_given_back {
-            return;
-        }
-        let mut state = lock(&self.shared.state);
-        state.under_way -= 1;
-        // At the end of a runtime there is nothing to start on; whoever still waits is answered by his own bound.
-        if !state.waiting.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
-            self.shared.start(&mut state);
+        // The runtime has ended. There is nothing to go on with; whoever still waits is answered by his own bound.
+        if !self.is_given_back {
+            lock(&self.shared.state).under_way -= 1;
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The queue without a database: groups are held until the test lets them go.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use idem_core::{Certainty, IdempotencyKey, Principal, Route};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -213,13 +211,15 @@ async fn patience_that_ends_before_the_turn_wrote_nothing_and_never_will() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_that_panics_leaves_its_writes_unknown_and_stops_nobody() {
-    let groups = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&groups);
+    let (may_panic, panics) = oneshot::channel::<()>();
+    let panics = Mutex::new(Some(panics));
     let queue: Queue<Note> = Queue::new(limits(), move |group: Vec<Asked<Note>>| {
-        let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+        let panics = lock(&panics).take();
         async move {
-            tokio::task::yield_now().await;
-            assert!(!is_first, "the first group panics");
+            if let Some(panics) = panics {
+                panics.await.unwrap();
+                panic!("the first group was told to panic");
+            }
             for asked in group {
                 asked.answer(Ok("done"));
             }
@@ -229,9 +229,12 @@ async fn a_group_that_panics_leaves_its_writes_unknown_and_stops_nobody() {
         let queue = queue.clone();
         tokio::spawn(async move { queue.ask(note(key, text)).await })
     };
-    let (first, second) = (ask("1", "a"), ask("2", "b"));
-    let error = first.await.unwrap().unwrap_err();
-    assert_eq!(error.certainty(), Certainty::Unknown);
+    let first = ask("1", "a");
+    settle().await;
+    let second = ask("2", "b");
+    settle().await;
+    may_panic.send(()).unwrap();
+    assert_eq!(first.await.unwrap().unwrap_err().certainty(), Certainty::Unknown);
     assert_eq!(second.await.unwrap().unwrap(), "done");
 }
 
@@ -246,8 +249,24 @@ async fn more_writes_than_may_wait_are_refused_and_were_not_written() {
             tokio::spawn(async move { queue.ask(note(&number.to_string(), "waits")).await })
         })
         .collect();
-    settle().await;
+    while lock(&scene.queue.0.state).waiting.len() < MOST_WAITING {
+        settle().await;
+    }
     let error = scene.queue.ask(note("one-too-many", "refused")).await.unwrap_err();
     assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Full, Certainty::NotWritten));
     assert!(waiting.iter().all(|asked| !asked.is_finished()));
+}
+
+#[test]
+fn a_runtime_that_ends_under_waiting_writes_ends() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
+    let scene = runtime.block_on(async {
+        let scene = Scene::new(limits());
+        for (key, text) in [("1", "under way"), ("2", "waits"), ("3", "waits")] {
+            scene.ask(note(key, text)).await;
+        }
+        scene
+    });
+    drop(runtime);
+    assert_eq!(lock(&scene.queue.0.state).under_way, 0);
 }
