@@ -13,8 +13,8 @@ use crate::{Found, KeyStore, NewRecord, Revision, ScopedKey, StoreError};
 /// at once, without a lease. [`OneTransaction`](crate::OneTransaction) carries it out.
 ///
 /// It is a [`KeyStore`] too, over the same records: an answer that is remembered although its business writes were
-/// rolled back is a write of its own. One mode per route all the same: a claim with a lease and an open transaction do
-/// not see each other until one of the two has written.
+/// rolled back is a write of its own. One mode per route all the same: an open transaction keeps no claim out, and
+/// whichever of the two is later to write loses its work.
 ///
 /// # Contract
 ///
