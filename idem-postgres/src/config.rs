@@ -17,19 +17,20 @@ use crate::PostgresStore;
 ///
 /// # Example
 ///
-/// ```
+/// ```no_run
 /// use std::time::Duration;
 ///
 /// use idem_postgres::PostgresConfig;
 ///
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+/// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = PostgresConfig::new("postgres://payments@db.internal/payments")?
 ///     .max_connections(8)
 ///     .command_timeout(Duration::from_secs(1))
-///     .connect_lazily();
+///     .connect()
+///     .await?;
 /// # drop(store);
-/// # });
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Clone)]
 pub struct PostgresConfig {
