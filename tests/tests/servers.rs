@@ -42,6 +42,7 @@ async fn a_killed_server_comes_back_with_what_was_committed_and_nothing_else() {
     connection.execute("COMMIT").await.unwrap_err();
     PgConnection::connect(&url).await.unwrap_err();
     server.start().await;
+    assert!(server.log().contains("database system was not properly shut down"), "{}", server.log());
     let mut connection = PgConnection::connect(&url).await.unwrap();
     assert_eq!(sqlx::query_scalar::<_, i32>("SELECT x FROM t").fetch_all(&mut connection).await.unwrap(), [1]);
 }
@@ -157,6 +158,32 @@ async fn a_server_that_outlives_the_run_keeps_no_database_of_it_and_none_of_a_ru
 }
 
 #[tokio::test]
+async fn only_the_kind_of_server_that_is_demanded_is_taken() {
+    let server = Server::create().await;
+
+    let mut demanding = takes_servers("database");
+    demanding.env("IDEM_TEST_SERVERS", "programs").env(URL, server.url("postgres"));
+    let output = demanding.output().await.unwrap();
+
+    let url = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && !url.starts_with(&server.url("")), "{url}");
+    let output = takes_servers("database").env("IDEM_TEST_SERVERS", "given").output().await.unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("IDEM_TEST_POSTGRES_URL gives, and it gives none"), "{message}");
+}
+
+#[tokio::test]
+async fn the_other_programs_of_a_servers_version_are_found_beside_it() {
+    let server = Server::create().await;
+
+    let output = Command::new(server.program("pg_controldata")).arg("--version").output().await.unwrap();
+
+    let mut connection = PgConnection::connect(&server.url("postgres")).await.unwrap();
+    let version = setting(&mut connection, "server_version").await;
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("pg_controldata (PostgreSQL) {version}\n"));
+}
+
+#[tokio::test]
 async fn a_server_that_is_given_and_does_not_answer_fails_the_test_whatever_is_installed() {
     let output = takes_servers("database").env(URL, "postgres://nobody@127.0.0.1:1/none").output().await.unwrap();
 
@@ -170,7 +197,7 @@ const URL: &str = "IDEM_TEST_POSTGRES_URL";
 /// A process that takes servers.
 fn takes_servers(what: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_takes-servers"));
-    command.arg(what).env_remove(URL).kill_on_drop(true);
+    command.arg(what).env_remove(URL).env_remove("IDEM_TEST_SERVERS").kill_on_drop(true);
     command
 }
 
@@ -189,7 +216,7 @@ impl Temporary {
 
     fn takes_servers(&self, what: &str) -> Command {
         let mut command = takes_servers(what);
-        command.env("TMPDIR", &self.0);
+        command.env("TMPDIR", &self.0).env("IDEM_TEST_SERVERS", "programs");
         command
     }
 
