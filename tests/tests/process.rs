@@ -75,8 +75,8 @@ async fn a_process_that_dies_after_the_charge_leaves_no_client_hanging() {
 fn options_that_do_not_fit_are_refused_with_the_reason() {
     for (options, reason) in [
         (
-            &["--store", "postgres://user:hunter2@localhost/db"][..],
-            "no store with the scheme `postgres`; supported: `memory:`",
+            &["--store", "mysql://user:hunter2@localhost/db"][..],
+            "no store with the scheme `mysql`; supported: `memory:`",
         ),
         (&["--store", "memory"], "takes a URL; supported: `memory:`"),
         (&["--store", "memory://localhost"], "nothing may follow `memory:`"),

@@ -4,6 +4,8 @@
 //! a second charge under it would be the first one's answer again. This one books whatever it is told, so that a charge
 //! made twice shows in the ledger instead of being put right here.
 //!
+//! It books on the page that it is handed: whether a charge stays where the request fails afterwards is the page's.
+//!
 //! | directive | what happens |
 //! |---|---|
 //! | `slow=MS` | the bank takes that many milliseconds, then goes on |
@@ -29,7 +31,7 @@ use axum::response::{IntoResponse, Response};
 use idem_core::IdempotencyKey;
 
 use crate::auth::Caller;
-use crate::ledger::{Entry, Kind, Ledger};
+use crate::ledger::{Entry, Kind, NotEntered, Page};
 use crate::payments::Order;
 use crate::problem::Problem;
 
@@ -67,6 +69,8 @@ pub(crate) enum BankError {
     NotReached,
     /// No answer came: the money has moved or it has not.
     NoAnswer,
+    /// The bank could not open its books: nothing has happened, and a retry may find them open.
+    Closed,
 }
 
 /// What to charge, and for whom.
@@ -78,63 +82,62 @@ pub(crate) struct Charge<'a> {
     pub(crate) attempt: Option<(u64, IdempotencyKey)>,
 }
 
-/// The bank. Clones are the same bank.
-#[derive(Clone, Default)]
-pub(crate) struct Bank {
-    pub(crate) ledger: Ledger,
+/// Has the bank charge, and gives the id of the charge.
+pub(crate) async fn charge(charge: Charge<'_>, directions: &Directions, page: &mut Page) -> Result<String, BankError> {
+    if !directions.slow.is_zero() {
+        tokio::time::sleep(directions.slow).await;
+    }
+    match directions.ending {
+        None => book(charge, page).await,
+        Some(Ending::Declined) => Err(BankError::Declined),
+        Some(Ending::Busy) => Err(BankError::Busy),
+        Some(Ending::NoEffect) => Err(BankError::NotReached),
+        Some(Ending::Down) => Err(BankError::NoAnswer),
+        Some(Ending::ChargedThen502) => {
+            book(charge, page).await?;
+            Err(BankError::NoAnswer)
+        }
+        Some(Ending::Panic) => {
+            book(charge, page).await?;
+            #[expect(clippy::panic, reason = "it was asked for")]
+            {
+                panic!("the bank was told to panic after the charge");
+            }
+        }
+        Some(Ending::Abort) => {
+            book(charge, page).await?;
+            std::process::abort();
+        }
+    }
 }
 
-impl Bank {
-    /// Charges, and gives the id of the charge.
-    pub(crate) async fn charge(&self, charge: Charge<'_>, directions: &Directions) -> Result<String, BankError> {
-        if !directions.slow.is_zero() {
-            tokio::time::sleep(directions.slow).await;
+async fn book(charge: Charge<'_>, page: &mut Page) -> Result<String, BankError> {
+    let prefix = match charge.kind {
+        Kind::Payment => "pay",
+        Kind::Refund => "ref",
+        Kind::Like => "like",
+    };
+    let random = getrandom::u64().expect("the operating system gives random bytes");
+    let id = format!("{prefix}_{random:016x}");
+    let (epoch, bank_key) = charge.attempt.unzip();
+    let entry = Entry {
+        id: id.clone(),
+        kind: charge.kind,
+        principal: charge.caller.name().to_owned(),
+        amount: charge.order.map(|order| order.amount),
+        currency: charge.order.map(|order| order.currency),
+        epoch,
+        bank_key: bank_key.map(|key| key.as_str().to_owned()),
+    };
+    page.enter(entry).await.map_err(|error| {
+        tracing::warn!(%id, epoch, %error, "the bank could not book");
+        match error {
+            NotEntered::Certainly(_) => BankError::Closed,
+            NotEntered::Perhaps(_) => BankError::NoAnswer,
         }
-        match directions.ending {
-            None => Ok(self.book(charge)),
-            Some(Ending::Declined) => Err(BankError::Declined),
-            Some(Ending::Busy) => Err(BankError::Busy),
-            Some(Ending::NoEffect) => Err(BankError::NotReached),
-            Some(Ending::Down) => Err(BankError::NoAnswer),
-            Some(Ending::ChargedThen502) => {
-                self.book(charge);
-                Err(BankError::NoAnswer)
-            }
-            Some(Ending::Panic) => {
-                self.book(charge);
-                #[expect(clippy::panic, reason = "it was asked for")]
-                {
-                    panic!("the bank was told to panic after the charge");
-                }
-            }
-            Some(Ending::Abort) => {
-                self.book(charge);
-                std::process::abort();
-            }
-        }
-    }
-
-    fn book(&self, charge: Charge<'_>) -> String {
-        let prefix = match charge.kind {
-            Kind::Payment => "pay",
-            Kind::Refund => "ref",
-            Kind::Like => "like",
-        };
-        let random = getrandom::u64().expect("the operating system gives random bytes");
-        let id = format!("{prefix}_{random:016x}");
-        let (epoch, bank_key) = charge.attempt.unzip();
-        tracing::info!(%id, epoch, "the bank charged");
-        self.ledger.enter(Entry {
-            id: id.clone(),
-            kind: charge.kind,
-            principal: charge.caller.name().to_owned(),
-            amount: charge.order.map(|order| order.amount),
-            currency: charge.order.map(|order| order.currency),
-            epoch,
-            bank_key: bank_key.map(|key| key.as_str().to_owned()),
-        });
-        id
-    }
+    })?;
+    tracing::info!(%id, epoch, "the bank charged");
+    Ok(id)
 }
 
 /// More than any demonstration needs.

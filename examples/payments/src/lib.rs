@@ -2,10 +2,10 @@
 //!
 //! | file | what it shows |
 //! |---|---|
-//! | `app` | where the layer stands: inside authentication, around one route, under one policy per route |
+//! | `app` | where the layer stands: inside authentication, around one route, under one policy and one mode per route |
 //! | `payments` | what a handler does with its attempt: keys for downstream calls, *nothing happened* |
 //! | `bank` | a bank that can be told to be slow, to decline, to break off after the money has moved |
-//! | `ledger` | every charge that the bank has made: a duplicate shows here |
+//! | `ledger` | every charge that the bank has made, in memory or in Postgres: a duplicate shows here |
 //! | `auth`, `problem` | the rest of an API: who calls, and errors as problem details |
 //! | `options`, `store`, `serve` | a program around it: settings that are checked, a store by URL, an orderly end |
 //!

@@ -20,9 +20,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:3000")]
     listen: SocketAddr,
 
-    /// Where idempotency records are kept: `memory:` for this process alone.
+    /// Where idempotency records and ledger are kept: `memory:` for this process alone, or `postgres://user@host/db`.
+    ///
+    /// In Postgres, a charge and the record of its key are written in one transaction; `?mode=claim` holds the key by a
+    /// lease instead. Other parameters are those of sqlx. The tables are made where they are missing. A password is
+    /// better in PGPASSWORD or ~/.pgpass than here.
     #[arg(long, value_name = "URL", default_value = "memory:")]
     store: String,
+
+    /// Connections of the ledger to its database. One less is how many charges run at once where each has a transaction
+    /// of its own; the keys have 8 more.
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    db_connections: u32,
 
     /// How long an attempt may be silent before it counts as abandoned.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
@@ -54,6 +63,7 @@ pub(crate) struct Options {
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) store: StoreUrl,
+    pub(crate) db_connections: u32,
     /// For money.
     pub(crate) strict: Policy,
     /// For likes.
@@ -74,6 +84,7 @@ impl Options {
         Ok(Settings {
             listen: self.listen,
             store,
+            db_connections: self.db_connections,
             strict,
             relaxed,
             max_body: self.max_body,

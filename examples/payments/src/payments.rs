@@ -14,53 +14,54 @@ use idem_tower::{Running, Streamed};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Caller;
-use crate::bank::{Bank, BankError, Charge, Directions};
-use crate::ledger::Kind;
+use crate::bank::{self, BankError, Charge, Directions};
+use crate::ledger::{Failure, Kind, Ledger, Page};
 use crate::problem::Problem;
 
 /// `POST /payments`
 pub(crate) async fn pay(
-    State(bank): State<Bank>,
     caller: Caller,
     directions: Directions,
     running: Running,
+    page: Page,
     order: Order,
 ) -> Result<Response, Problem> {
-    charge(&bank, Kind::Payment, "/payments", &caller, &directions, &running, &order).await
+    charge(Kind::Payment, "/payments", &caller, &directions, &running, page, &order).await
 }
 
 /// `POST /refunds`
 pub(crate) async fn refund(
-    State(bank): State<Bank>,
     caller: Caller,
     directions: Directions,
     running: Running,
+    page: Page,
     order: Order,
 ) -> Result<Response, Problem> {
-    charge(&bank, Kind::Refund, "/refunds", &caller, &directions, &running, &order).await
+    charge(Kind::Refund, "/refunds", &caller, &directions, &running, page, &order).await
 }
 
 async fn charge(
-    bank: &Bank,
     kind: Kind,
     collection: &str,
     caller: &Caller,
     directions: &Directions,
     running: &Running,
+    mut page: Page,
     order: &Order,
 ) -> Result<Response, Problem> {
     // The same key on every attempt: a bank that looks at it charges once, even if this handler should run twice.
     let attempt = Some((running.epoch().number(), running.derive_key("charge-card")));
-    let charged = bank.charge(Charge { kind, caller, order: Some(order), attempt }, directions).await;
-    let id = charged.map_err(|error| failed(error, Some(running)))?;
+    let charged = bank::charge(Charge { kind, caller, order: Some(order), attempt }, directions, &mut page).await;
+    let id = charged.map_err(|error| failed(error, Some(running), &page))?;
     let location = [(header::LOCATION, format!("{collection}/{id}"))];
     let receipt = Receipt { amount: Some(order.amount), currency: Some(order.currency), ..Receipt::of(id) };
     Ok((StatusCode::CREATED, location, answer(receipt, directions)).into_response())
 }
 
-/// `POST /likes/{post}`: with a key it counts once, without one as often as it comes.
+/// `POST /likes/{post}`: with a key it counts once, without one as often as it comes. Worth a lease, and no open
+/// transaction.
 pub(crate) async fn like(
-    State(bank): State<Bank>,
+    State(ledger): State<Ledger>,
     Path(post): Path<String>,
     caller: Caller,
     directions: Directions,
@@ -71,30 +72,39 @@ pub(crate) async fn like(
     let running = running.as_ref();
     let attempt = running.map(|running| (running.epoch().number(), running.derive_key("like")));
     let charge = Charge { kind: Kind::Like, caller: &caller, order: None, attempt };
-    let id = bank.charge(charge, &directions).await.map_err(|error| failed(error, running))?;
+    let mut page = ledger.page();
+    let charged = bank::charge(charge, &directions, &mut page).await;
+    let id = charged.map_err(|error| failed(error, running, &page))?;
     Ok((StatusCode::CREATED, answer(Receipt { post: Some(post), ..Receipt::of(id) }, &directions)).into_response())
 }
 
 /// `GET /payments/{id}` and `GET /refunds/{id}`: what the `Location` of an answer leads to.
 pub(crate) async fn receipt(
-    State(bank): State<Bank>,
+    State(ledger): State<Ledger>,
     Path(id): Path<String>,
     caller: Caller,
 ) -> Result<Json<Receipt>, Problem> {
-    let entry = bank.ledger.entries().into_iter().find(|entry| entry.id == id && entry.principal == caller.name());
+    let entry = ledger.entry(&id, caller.name()).await.map_err(closed)?;
     let entry = entry.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "not-found", "You made no such charge."))?;
     Ok(Json(Receipt { amount: entry.amount, currency: entry.currency, ..Receipt::of(entry.id) }))
 }
 
 /// `GET /ledger`: the bank's own view, of every caller. A JSON array, one charge a line.
-pub(crate) async fn ledger(State(bank): State<Bank>) -> Response {
-    let charges = bank.ledger.entries().iter().map(to_json).collect::<Vec<_>>();
+pub(crate) async fn ledger(State(ledger): State<Ledger>) -> Result<Response, Problem> {
+    let charges = ledger.entries().await.map_err(closed)?.iter().map(to_json).collect::<Vec<_>>();
     let array = format!("[{}]", charges.join(",\n "));
-    ([(header::CONTENT_TYPE, "application/json")], array).into_response()
+    Ok(([(header::CONTENT_TYPE, "application/json")], array).into_response())
+}
+
+/// Whoever only looks may look again.
+fn closed(failure: Failure) -> Problem {
+    tracing::warn!(%failure, "the ledger cannot be read");
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ledger-closed", "The ledger cannot be read right now.")
+        .retry_after(1)
 }
 
 /// What a failure of the bank means for the key is said by the status, except where the handler knows better.
-fn failed(error: BankError, running: Option<&Running>) -> Problem {
+fn failed(error: BankError, running: Option<&Running>, page: &Page) -> Problem {
     match error {
         BankError::Declined => {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "declined", "The bank declined. Nothing was charged.")
@@ -110,8 +120,20 @@ fn failed(error: BankError, running: Option<&Running>) -> Problem {
             Problem::new(StatusCode::BAD_GATEWAY, "bank-not-reached", "The bank was not reached. Nothing was charged.")
         }
         BankError::NoAnswer => {
-            let detail = "The bank gave no answer. The charge may or may not have been made.";
+            let detail = if page.is_undone_by_a_failure() {
+                "The bank gave no answer, and whatever it has booked is undone. Nothing was charged; retry with the \
+                 same key."
+            } else {
+                "The bank gave no answer. The charge may or may not have been made."
+            };
             Problem::new(StatusCode::BAD_GATEWAY, "bank-gave-no-answer", detail)
+        }
+        BankError::Closed => {
+            if let Some(running) = running {
+                running.release();
+            }
+            let detail = "The bank could not open its books. Nothing was charged; retry with the same key.";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "bank-closed", detail).retry_after(1)
         }
     }
 }

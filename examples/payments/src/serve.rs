@@ -1,5 +1,7 @@
 //! Serves until it is told to stop, and ends in order.
 
+use core::error::Error;
+use core::fmt;
 use core::future::Future;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -16,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::options::Settings;
+use crate::store::OpenError;
 
 /// Why the program could not serve, or not end in order.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,8 @@ pub(crate) enum ServeError {
     Runtime(#[source] io::Error),
     #[error("cannot keep metrics: {0}")]
     Metrics(#[from] BuildError),
+    #[error("cannot use the store {store}: {}", Causes(.source))]
+    Store { store: String, source: OpenError },
     #[error("cannot wait for signals: {0}")]
     Signals(#[source] io::Error),
     #[error("cannot listen on {address}: {source}")]
@@ -36,15 +41,17 @@ pub(crate) enum ServeError {
 
 pub(crate) async fn serve(settings: Settings) -> Result<(), ServeError> {
     let metrics = recorder()?;
-    let store = settings.store.open();
-    let App { router, idem } = App::new(&settings, Arc::clone(&store), metrics.clone());
+    let store = settings.store.open(settings.db_connections).await;
+    let store = store.map_err(|source| ServeError::Store { store: settings.store.to_string(), source })?;
+    let claims = Arc::clone(&store.claims);
+    let App { router, layers } = App::new(&settings, store, metrics.clone());
     let mut stop = stop_signal().map_err(ServeError::Signals)?;
 
     let address = settings.listen;
     let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let address = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?;
     tokio::spawn(upkeep(metrics));
-    tokio::spawn(sweep(store));
+    tokio::spawn(sweep(claims));
     // Whoever started this may not listen; that is no reason not to serve.
     let _ = writeln!(io::stdout(), "listening on http://{address}");
     tracing::info!(%address, store = %settings.store, "serving");
@@ -62,12 +69,27 @@ pub(crate) async fn serve(settings: Settings) -> Result<(), ServeError> {
         served = server => served.map_err(ServeError::Serve)?,
         () = over => tracing::warn!("some connections did not end in time"),
     }
-    let left = idem.drain_for(settings.drain.saturating_sub(stop.since_told())).await;
+    let left = layers.drain_for(settings.drain.saturating_sub(stop.since_told())).await;
     if !left.is_empty() {
         return Err(ServeError::LeftBehind(left));
     }
     tracing::info!("everything is settled");
     Ok(())
+}
+
+/// An error with what is beneath it.
+struct Causes<'a>(&'a (dyn Error + 'static));
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(beneath) = cause {
+            write!(f, ": {beneath}")?;
+            cause = beneath.source();
+        }
+        Ok(())
+    }
 }
 
 /// Becomes an instant once the program is told to stop.
@@ -145,7 +167,7 @@ async fn sweep(store: Arc<dyn KeyStore>) {
                 Ok(swept) if swept.more => {}
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "expired records stay for another minute");
+                    tracing::warn!(error = %Causes(&error), "expired records stay for another minute");
                     break;
                 }
             }

@@ -1,0 +1,1 @@
+SELECT id, kind, principal, amount::text AS amount, currency, epoch, bank_key FROM payments_ledger ORDER BY number
