@@ -37,13 +37,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Server {
     /// Starts the program on a free port of this machine, and waits until it listens.
     pub async fn start(program: &str, options: &[&str]) -> Self {
-        let mut process = Command::new(program)
+        let mut process = without_core(program)
             .args(["--listen", "127.0.0.1:0"])
             .args(options)
             .env("RUST_LOG", "info")
             .env("RUST_BACKTRACE", "0")
-            // Where a process that aborts may leave its core.
-            .current_dir(std::env::temp_dir())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -126,6 +124,12 @@ impl Server {
         self.log.lock().unwrap().clone()
     }
 
+    /// Kills it at once, as a crash would, and waits until it is gone.
+    pub async fn kill(mut self) -> Ended {
+        self.process.start_kill().expect("it still runs");
+        self.ended().await
+    }
+
     /// Waits until it ends by itself.
     pub async fn ended(mut self) -> Ended {
         let status = tokio::time::timeout(PATIENCE, self.process.wait()).await.expect("it ends").unwrap();
@@ -134,6 +138,19 @@ impl Server {
         }
         Ended { status, log: self.log() }
     }
+}
+
+/// A program that leaves no core behind when it is told to abort.
+#[cfg(unix)]
+fn without_core(program: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -c 0; exec \"$0\" \"$@\"", program]);
+    command
+}
+
+#[cfg(not(unix))]
+fn without_core(program: &str) -> Command {
+    Command::new(program)
 }
 
 impl Drop for Server {
