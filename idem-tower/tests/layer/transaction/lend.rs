@@ -125,6 +125,23 @@ async fn once_the_attempt_is_over_nobody_gets_its_transaction() {
     assert_eq!(Tx::<Transaction>::take(&kept.lock().unwrap()).unwrap_err(), NoTransaction::Over);
 }
 
+#[tokio::test]
+async fn a_transaction_that_comes_back_too_late_is_rolled_back_and_nobody_gets_it() {
+    let kept = Arc::new(Mutex::new(None));
+    let elsewhere = Arc::clone(&kept);
+    let bank = Bank::new(move |order: Order| {
+        *elsewhere.lock().unwrap() = Some((take(&order), order.parts.extensions.clone()));
+        std::future::ready(Ok(charged(order.run)))
+    });
+    bank.pay().await.is_problem(500, "not-committed");
+    assert_eq!(bank.database.open_now(), 1);
+    let (late, extensions) = kept.lock().unwrap().take().unwrap();
+    drop(late);
+    assert_eq!(bank.database.open_now(), 0);
+    assert_eq!(Tx::<Transaction>::take(&extensions).unwrap_err(), NoTransaction::Over);
+    bank.has_nothing().await;
+}
+
 #[test]
 fn a_runtime_that_ends_under_a_running_handler_rolls_back() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
