@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Parser;
 use idem_core::{
-    Answer, Change, Epoch, Fingerprint, Guard, Handled, IdempotencyKey, Inserted, KeyStore, NewRecord, OneTransaction,
-    OsTokens, Outcome, Principal, ProfileId, Replaced, Response, Route, ScopedKey, Settlement, TokenSource,
+    Answer, Change, Concluded, Epoch, Fingerprint, Guard, IdempotencyKey, Inserted, KeyStore, NewRecord,
+    OneTransaction, OsTokens, Principal, ProfileId, Replaced, Response, Route, ScopedKey, Settlement, TokenSource,
+    TransactionBegin,
 };
 use idem_postgres::{InTransaction, PostgresConfig, PostgresStore};
 use idem_tests::servers::postgres::Server;
@@ -204,14 +205,12 @@ async fn claim_and_complete(store: PostgresStore) {
 async fn transact<T: idem_core::Timer>(idem: OneTransaction<Arc<InTransaction>, T>) {
     let (key, _) = fresh_key();
     let request = Fingerprint::from_parts(ProfileId::from_bits(7), [7; 32]);
-    let outcome = idem
-        .run_answer(&key, &request, async |tx, _| {
-            sqlx::query("INSERT INTO ledger (amount) VALUES (100)").execute(&mut **tx).await.unwrap();
-            Handled::<_, ()>::Complete(answer())
-        })
-        .await
-        .unwrap();
-    assert!(matches!(outcome, Outcome::Completed(_)));
+    let TransactionBegin::Run(attempt, mut tx) = idem.begin(&key, &request).await.unwrap() else {
+        panic!("a fresh key runs");
+    };
+    sqlx::query("INSERT INTO ledger (amount) VALUES (100)").execute(&mut *tx).await.unwrap();
+    let concluded = attempt.commit(tx, answer()).await.unwrap();
+    assert!(matches!(concluded, Concluded::Done));
 }
 
 async fn pgbench(server: &Server, script: &str, clients: u32, time: Duration) -> f64 {
