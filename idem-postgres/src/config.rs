@@ -55,7 +55,12 @@ impl PostgresConfig {
     ///
     /// Of kind *misconfigured*, where the URL cannot be read. The error does not repeat the URL.
     pub fn new(url: &str) -> Result<Self, StoreError> {
-        match url.parse() {
+        // sqlx takes whatever scheme comes.
+        let options = match url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            true => url.parse(),
+            false => Err(sqlx::Error::Configuration("the URL does not begin with postgres://".into())),
+        };
+        match options {
             Ok(options) => Ok(Self::with_options(options)),
             Err(error) => Err(StoreError::not_written(StoreErrorKind::Misconfigured, error)),
         }

@@ -85,6 +85,8 @@ fn kind(error: &sqlx::Error) -> StoreErrorKind {
         "57014" | "25006" | "57P03" => StoreErrorKind::Unavailable,
         // undefined_table, undefined_column, undefined_function, insufficient_privilege
         "42P01" | "42703" | "42883" | "42501" => StoreErrorKind::Misconfigured,
+        // A pooler that keeps no settings of sessions. Under this code it also says that it does not reach its server.
+        "08P01" if error.message().starts_with("unsupported startup parameter") => StoreErrorKind::Misconfigured,
         code => match code.get(..2) {
             // connection exception, insufficient resources, operator intervention
             Some("08" | "53" | "57") => StoreErrorKind::Unavailable,

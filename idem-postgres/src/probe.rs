@@ -113,7 +113,9 @@ impl PostgresConfig {
         if self.behind_transaction_pooler {
             return Err(StoreError::not_written(StoreErrorKind::Misconfigured, Unfit::MigratesThroughPooler));
         }
-        let connecting = timeout(self.connect_timeout, self.options.connect());
+        // A start-up parameter, whichever: a transaction pooler that nobody has told of refuses the connection for it.
+        let options = self.options.clone().options([("client_min_messages", "warning")]);
+        let connecting = timeout(self.connect_timeout, options.connect());
         let mut connection = match connecting.await {
             Ok(connected) => connected.map_err(|error| store_error(error, Stage::Connecting))?,
             Err(_) => {
