@@ -125,8 +125,19 @@ impl Sessions {
         if let Some(held) = used.done()
             && held.since.elapsed() < AT_HAND
         {
-            self.at_hand().push(Held { used: Instant::now(), ..held });
+            let mut at_hand = self.at_hand();
+            // Under the lock: what came after the pool was closed would keep it from its end.
+            if !self.pool.is_closed() {
+                at_hand.push(Held { used: Instant::now(), ..held });
+            }
         }
+    }
+
+    /// Ends all connections; those in use once they are put back.
+    pub(crate) async fn close(&self) {
+        let closing = self.pool.close();
+        drop(core::mem::take(&mut *self.at_hand()));
+        closing.await;
     }
 
     fn take_from_hand(&self) -> Option<Held> {

@@ -84,7 +84,16 @@ impl PostgresStore {
         &self.config
     }
 
-    /// The store's own pool: for its size and its end, not for the application's statements, which want other settings.
+    /// Ends the store's connections, once what is under way on them is answered. What waits or comes later is
+    /// *unavailable*, and certainly not written.
+    ///
+    /// *Cancellation*: the store is closed all the same.
+    pub async fn close(&self) {
+        self.writer.sessions.close().await;
+    }
+
+    /// The store's own pool, for its size: not for the application's statements, which want other settings, and not for
+    /// its end, which is [`close`](Self::close)'s.
     #[must_use]
     pub fn pool(&self) -> &PgPool {
         self.writer.sessions.pool()
