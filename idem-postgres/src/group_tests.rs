@@ -32,7 +32,7 @@ impl Write for Note {
 }
 
 fn note(key: &str, text: &'static str) -> Note {
-    let key = IdempotencyKey::parse(&format!("key-number-{key}")).unwrap();
+    let key = IdempotencyKey::parse(format!("key-number-{key}")).unwrap();
     Note { key: ScopedKey::new(Principal::shared(), Route::new("notes").unwrap(), key), text, bytes: 1 }
 }
 
@@ -195,6 +195,17 @@ async fn a_write_whose_caller_is_gone_is_not_sent_and_the_others_are() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_while_his_write_is_under_way_holds_nobody_up() {
+    let mut scene = Scene::new(limits());
+    let gone = scene.ask(note("1", "under way")).await;
+    let _held = scene.next().await;
+    scene.ask(note("2", "b")).await;
+    scene.none().await;
+    gone.abort();
+    assert_eq!(scene.next().await.texts(), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn patience_that_ends_before_the_turn_wrote_nothing_and_never_will() {
     let mut scene = Scene::new(limits());
     let under_way = scene.ask(note("0", "held")).await;
@@ -207,6 +218,8 @@ async fn patience_that_ends_before_the_turn_wrote_nothing_and_never_will() {
     assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Unavailable, Certainty::Unknown));
     held.answer();
     scene.none().await;
+    scene.ask(note("2", "next")).await;
+    assert_eq!(scene.next().await.texts(), ["next"]);
 }
 
 #[tokio::test(start_paused = true)]
