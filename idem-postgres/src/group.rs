@@ -116,12 +116,21 @@ impl<W: Write> Queue<W> {
     pub(crate) async fn ask(&self, write: W) -> Result<W::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let turn = Arc::new(Mutex::new(Turn::Waiting));
-        self.0.push(Asked { write, answer, turn: Arc::clone(&turn) })?;
         let late = TimedOut::Waiting(self.0.limits.patience);
+        let answered = async {
+            match self.0.push(Asked { write, answer, turn: Arc::clone(&turn) })? {
+                Start::Waits => {}
+                Start::Here(ticket, asked) => {
+                    ticket.carry_out(vec![asked]).await;
+                    ticket.pass_on();
+                }
+                Start::InTask(ticket) => ticket.pass_on(),
+            }
+            // Otherwise the runtime that carried the group out is gone.
+            answered.await.unwrap_or_else(|_| Err(StoreError::unknown(StoreErrorKind::Unavailable, late)))
+        };
         match timeout(self.0.limits.patience, answered).await {
-            Ok(Ok(answer)) => answer,
-            // The runtime that carried the group out is gone.
-            Ok(Err(_)) => Err(StoreError::unknown(StoreErrorKind::Unavailable, late)),
+            Ok(answer) => answer,
             Err(_) => Err(match give_up(&turn) {
                 true => StoreError::not_written(StoreErrorKind::Unavailable, late),
                 false => StoreError::unknown(StoreErrorKind::Unavailable, late),
@@ -141,19 +150,19 @@ fn give_up(turn: &Mutex<Turn>) -> bool {
 }
 
 impl<W: Write> Shared<W> {
-    fn push(self: &Arc<Self>, asked: Asked<W>) -> Result<(), StoreError> {
-        let ticket = {
-            let mut state = lock(&self.state);
-            if state.waiting.len() >= MOST_WAITING {
-                return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
-            }
-            state.waiting.push_back(asked);
-            self.ticket(&mut state)
-        };
-        if let Some(ticket) = ticket {
-            ticket.start();
+    fn push(self: &Arc<Self>, asked: Asked<W>) -> Result<Start<W>, StoreError> {
+        let mut state = lock(&self.state);
+        if state.waiting.len() >= MOST_WAITING {
+            return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
         }
-        Ok(())
+        let ticket = self.ticket(&mut state);
+        Ok(match ticket {
+            Some(ticket) if state.waiting.is_empty() && asked.begin() => Start::Here(ticket, asked),
+            ticket => {
+                state.waiting.push_back(asked);
+                ticket.map_or(Start::Waits, Start::InTask)
+            }
+        })
     }
 
     /// Leave for another group, where one more may be under way.
@@ -162,7 +171,7 @@ impl<W: Write> Shared<W> {
         if is_free {
             state.under_way += 1;
         }
-        is_free.then(|| Ticket { shared: Arc::clone(self), is_given_back: false })
+        is_free.then(|| Ticket { shared: Arc::clone(self), is_in_task: false, is_given_back: false })
     }
 
     /// The next group. One write per key: two rows of one key would abort the statement, and which of them came first
@@ -196,23 +205,44 @@ impl<W: Write> Shared<W> {
     }
 }
 
-/// Leave to have a group under way. However it ends, the leave is given back.
+/// How a write begins.
+enum Start<W: Write> {
+    /// It goes with the next group.
+    Waits,
+    /// Nobody waits: it is carried out by whoever asks, without the detour through another task.
+    Here(Ticket<W>, Asked<W>),
+    /// Others wait that have nobody to carry them out, since their runtime has ended.
+    InTask(Ticket<W>),
+}
+
+/// Leave to have a group under way. However it ends, the leave is given back or passed on.
 struct Ticket<W: Write> {
     shared: Arc<Shared<W>>,
+    is_in_task: bool,
     is_given_back: bool,
 }
 
 impl<W: Write> Ticket<W> {
-    /// Not under the lock: a runtime that ends drops the task on the spot, and with it the ticket.
-    fn start(mut self) {
-        drop(tokio::spawn(async move { self.work().await }));
+    /// The writes of a group that panics are dropped, and so unknown to their callers. The queue goes on.
+    async fn carry_out(&self, group: Vec<Asked<W>>) {
+        drop(AssertUnwindSafe((self.shared.run)(group)).catch_unwind().await);
     }
 
-    async fn work(&mut self) {
-        while let Some(group) = self.next() {
-            // The writes of a group that panics are dropped, and so unknown to their callers. The queue goes on.
-            drop(AssertUnwindSafe((self.shared.run)(group)).catch_unwind().await);
-        }
+    /// Goes on with what waits, in a task of its own. Not under the lock: a runtime that ends drops the task on the
+    /// spot, and with it the ticket.
+    fn pass_on(mut self) {
+        let Some(mut group) = self.next() else { return };
+        self.is_given_back = true;
+        let mut ticket = Self { shared: Arc::clone(&self.shared), is_in_task: true, is_given_back: false };
+        drop(tokio::spawn(async move {
+            loop {
+                ticket.carry_out(group).await;
+                match ticket.next() {
+                    Some(next) => group = next,
+                    None => return,
+                }
+            }
+        }));
     }
 
     /// The next group. Where nothing waits, the leave is given back in the same step: whoever comes later starts anew.
@@ -230,8 +260,15 @@ impl<W: Write> Ticket<W> {
 
 impl<W: Write> Drop for Ticket<W> {
     fn drop(&mut self) {
-        // The runtime has ended. There is nothing to go on with; whoever still waits is answered by his own bound.
-        if !self.is_given_back {
+        if self.is_given_back {
+            return;
+        }
+        // Whoever carried it out has gone: others may wait. A task goes only with its runtime, and then nothing can be
+        // passed on; whoever still waits is answered by his own bound.
+        if !self.is_in_task && tokio::runtime::Handle::try_current().is_ok() {
+            let next = Self { shared: Arc::clone(&self.shared), is_in_task: true, is_given_back: false };
+            next.pass_on();
+        } else {
             lock(&self.shared.state).under_way -= 1;
         }
     }

@@ -208,9 +208,12 @@ async fn a_caller_that_goes_while_his_write_is_under_way_holds_nobody_up() {
 #[tokio::test(start_paused = true)]
 async fn patience_that_ends_before_the_turn_wrote_nothing_and_never_will() {
     let mut scene = Scene::new(limits());
-    let under_way = scene.ask(note("0", "held")).await;
+    scene.ask(note("0", "first")).await;
+    let first = scene.next().await;
+    let under_way = scene.ask(note("1", "held")).await;
+    first.answer();
     let held = scene.next().await;
-    let waits = scene.ask(note("1", "late")).await;
+    let waits = scene.ask(note("2", "late")).await;
     tokio::time::sleep(PATIENCE).await;
     let error = waits.await.unwrap().unwrap_err();
     assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Unavailable, Certainty::NotWritten));
@@ -218,7 +221,7 @@ async fn patience_that_ends_before_the_turn_wrote_nothing_and_never_will() {
     assert_eq!((error.kind(), error.certainty()), (StoreErrorKind::Unavailable, Certainty::Unknown));
     held.answer();
     scene.none().await;
-    scene.ask(note("2", "next")).await;
+    scene.ask(note("3", "next")).await;
     assert_eq!(scene.next().await.texts(), ["next"]);
 }
 
