@@ -10,7 +10,7 @@ use idem_postgres::sqlx::PgTransaction;
 use idem_tower::{NoTransaction, Tx};
 use serde::Serialize;
 
-pub(crate) use self::table::{Failure, Table};
+pub(crate) use self::table::{Failure, Table, pool};
 use crate::payments::{Amount, Currency};
 use crate::store::Mode;
 

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::future::Future;
 use core::time::Duration;
 
-use idem_postgres::sqlx::postgres::PgRow;
+use idem_postgres::sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgPoolOptions, PgRow, PgSeverity};
 use idem_postgres::sqlx::{self, PgConnection, PgPool, Row, query};
 use tokio::time::timeout;
 
@@ -24,8 +24,22 @@ pub(crate) enum Failure {
     Late(Duration),
 }
 
-/// For one statement, its connection included.
+/// For a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// For one statement, as the server is told: it gives up, too.
+const STATEMENT_TIMEOUT: &str = "4s";
+
+/// For the answer to one, should the server have stopped to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The connections that the ledger is written on.
+pub(crate) fn pool(options: &PgConnectOptions, connections: u32) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .connect_lazy_with(options.clone().options([("statement_timeout", STATEMENT_TIMEOUT)]))
+}
 
 impl Table {
     /// Makes the table where there is none. Several processes may do it at once: one does, and the others find it.
@@ -46,7 +60,12 @@ impl Table {
     /// Enters one charge, for good.
     pub(super) async fn enter(&self, entry: &Entry) -> Result<(), NotEntered> {
         let mut connection = bounded(self.0.acquire()).await.map_err(NotEntered::Certainly)?;
-        enter(&mut connection, entry).await.map_err(NotEntered::Perhaps)
+        let entered = enter(&mut connection, entry).await;
+        entered.map_err(|failure| {
+            // Nobody knows what it would say next.
+            connection.close_on_drop();
+            if failure.is_of_the_statement() { NotEntered::Certainly(failure) } else { NotEntered::Perhaps(failure) }
+        })
     }
 
     pub(super) async fn entries(&self) -> Result<Vec<Entry>, Failure> {
@@ -58,6 +77,14 @@ impl Table {
         let statement = query(include_str!("../../queries/entry.sql")).bind(id).bind(principal);
         let row = bounded(statement.fetch_optional(&self.0)).await?;
         Ok(row.as_ref().map(read).transpose()?)
+    }
+}
+
+impl Failure {
+    /// Whether the server has undone the statement and says why. Whatever ends the connection may come after a commit.
+    fn is_of_the_statement(&self) -> bool {
+        let Self::Database(sqlx::Error::Database(error)) = self else { return false };
+        error.try_downcast_ref::<PgDatabaseError>().is_some_and(|error| error.severity() == PgSeverity::Error)
     }
 }
 

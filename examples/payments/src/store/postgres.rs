@@ -1,15 +1,14 @@
 //! A database that keeps the idempotency records and the ledger.
 
 use core::fmt;
-use core::time::Duration;
 use std::sync::Arc;
 
 use idem_postgres::PostgresConfig;
 use idem_postgres::sqlx;
-use idem_postgres::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use idem_postgres::sqlx::postgres::PgConnectOptions;
 
 use super::{OpenError, Opened, StoreUrlError};
-use crate::ledger::{Ledger, Table};
+use crate::ledger::{self, Ledger, Table};
 
 /// A URL as sqlx takes it, with one parameter more.
 #[derive(Clone)]
@@ -26,9 +25,6 @@ pub(crate) enum Mode {
     /// A claim with a lease; the ledger is written before the answer, in a transaction of its own.
     Claim,
 }
-
-/// How long a request waits for a connection before it is refused.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl PostgresUrl {
     /// Takes `mode` out of the URL and leaves the rest to sqlx. Errors do not repeat it: in a URL that is written
@@ -61,10 +57,7 @@ impl PostgresUrl {
         let config = PostgresConfig::with_options(PgConnectOptions::clone(&self.options));
         config.migrate().await?;
         let store = config.connect().await?;
-        let pool = PgPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .connect_lazy_with(PgConnectOptions::clone(&self.options));
+        let pool = ledger::pool(&self.options, connections);
         let table = Table::create(pool.clone()).await?;
         let transactions = match self.mode {
             Mode::Transaction => Some(store.in_transaction(pool)),

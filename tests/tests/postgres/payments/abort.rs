@@ -1,8 +1,8 @@
 //! The process is gone after the charge, and before its answer.
 
-use idem_tests::{Answer, Call, Server, eventually};
+use idem_tests::{Server, eventually};
 
-use crate::support::{Mode, Shop, booked, end_leases, process, remembered};
+use crate::support::{Mode, Shop, booked, end_leases, once_it_is_free, process, remembered};
 
 /// Pays, with a process that does not survive it.
 async fn pay_with_the_last_breath(server: Server, key: &str, directives: &str) {
@@ -22,7 +22,8 @@ async fn in_one_transaction_the_charge_goes_with_its_process_and_the_retry_charg
 
         let server = process(Mode::Transaction, database.url(), &[]).await;
         let pay = server.caller("alice").pay("the-fatal-payment");
-        let first = once_its_connection_is_seen_to_be_gone(&pay).await;
+        // The database may hear a moment later than the client that the process is gone.
+        let first = once_it_is_free(&pay).await;
         let id = first.assert_charged("/payments", "100.00", "RUB");
         pay.send().await.assert_replay_of(&first);
         assert_eq!(booked(database.url()).await, [id]);
@@ -71,15 +72,4 @@ async fn a_lease_that_nobody_renews_ends_by_the_clock_of_the_database() {
     })
     .await;
     assert_eq!(booked(database.url()).await.len(), 1);
-}
-
-/// The database may hear a moment later than the client that the process is gone. Until then, the key is in progress.
-async fn once_its_connection_is_seen_to_be_gone(pay: &Call) -> Answer {
-    loop {
-        let answer = pay.send().await;
-        if answer.status != 409 {
-            return answer;
-        }
-        tokio::time::sleep(answer.assert_in_progress()).await;
-    }
 }

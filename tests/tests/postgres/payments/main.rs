@@ -11,6 +11,7 @@ mod directives;
 mod impatient;
 mod likes;
 mod processes;
+mod silence;
 mod start;
 mod stop;
 mod together;

@@ -1,5 +1,7 @@
+use core::time::Duration;
+
 use idem_tests::postgres::Database;
-use idem_tests::{Answer, Caller, Server};
+use idem_tests::{Answer, Call, Caller, Server};
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, query_scalar};
 
@@ -84,4 +86,21 @@ pub(crate) fn assert_refused_for_now(answer: &Answer) {
     assert!(["overloaded", "store-unavailable", "bank-closed"].contains(&&*slug), "{answer:?}");
     answer.assert_problem(503, &slug);
     assert!(answer.header("retry-after").is_some(), "{answer:?}");
+}
+
+/// The answer of the first retry that finds neither the database away nor the key in progress: what became of the
+/// attempt is written a moment later.
+pub(crate) async fn once_it_is_free(pay: &Call) -> Answer {
+    loop {
+        let answer = pay.send().await;
+        let pause = match answer.status {
+            503 => {
+                assert_refused_for_now(&answer);
+                Duration::from_millis(50)
+            }
+            409 => answer.assert_in_progress(),
+            _ => return answer,
+        };
+        tokio::time::sleep(pause).await;
+    }
 }
