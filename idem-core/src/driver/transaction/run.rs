@@ -19,6 +19,9 @@ impl<S: TransactionalStore + 'static, T: Timer> OneTransaction<S, T> {
     ///
     /// The value is kept as JSON; one that cannot be encoded counts as not kept.
     ///
+    /// A future that has to be `Send`, as for `tokio::spawn`, takes [`begin`](Self::begin) instead: of a closure that is
+    /// lent a transaction, the compiler cannot tell yet.
+    ///
     /// # Outcomes
     ///
     /// `Completed` only after the commit is known to have taken place, or where the handler completed and has declared
