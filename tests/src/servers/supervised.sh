@@ -20,12 +20,16 @@ while read -r line; do
     } </dev/null >>log 2>&1 &
 done
 
-# Again and again: where the program has not come to its `exec` yet, the signal is lost.
+# Again and again: where the program has not come to its `exec` yet, the signal is lost. After half a minute, by force.
+signal=$2
+rounds=0
 while [ "$ran" ] && [ ! -e ended ]; do
     if [ -e pid ]; then
         kill -s CONT "$(cat pid)"
-        kill -s "$2" "$(cat pid)"
+        kill -s "$signal" "$(cat pid)"
     fi 2>/dev/null
     sleep 0.1
+    rounds=$((rounds + 1))
+    [ "$rounds" -lt 300 ] || signal=KILL
 done
 cd / && rm -rf "$1"
