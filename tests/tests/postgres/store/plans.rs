@@ -41,8 +41,9 @@ impl Table {
         let config = PostgresConfig::new(&url).unwrap();
         config.migrate().await.unwrap();
         let application = PgPoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+        let store = config.connect().await.unwrap();
         run(&application, "ALTER TABLE idempotency_keys SET UNLOGGED").await;
-        Self { server, application, store: config.connect().await.unwrap() }
+        Self { server, application, store }
     }
 
     async fn run(&self, text: &str) {
