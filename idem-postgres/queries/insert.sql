@@ -5,6 +5,6 @@ INSERT INTO idempotency_keys (
 )
 SELECT now, now + least($12::interval, $13::interval), $4, $7, $6, $1, $2, $3, $5, $8, now + $11::interval,
        now + $12::interval, 1, $9, $10
-FROM (SELECT clock_timestamp() AS now) AS clock
+FROM (SELECT clock_timestamp() AS now, set_config('lock_timeout', $14, true)) AS clock
 ON CONFLICT DO NOTHING
 RETURNING revision

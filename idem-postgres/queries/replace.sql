@@ -29,7 +29,7 @@ FROM (
            $16::bigint AS revision
 ) AS w
 WHERE k.principal = $1 AND k.route = $2 AND k.key = $3
-  AND k.format = 1
+  AND (k.format = 1 OR NOT w.alive)
   AND (w.owner IS NULL OR (k.token = w.owner AND k.state = 1 AND octet_length(k.digest) = 32 AND k.answer IS NULL))
   AND (w.seen IS NULL OR k.revision = w.seen)
   AND (w.state IS NOT NULL OR k.state = 1)

@@ -39,7 +39,7 @@ CROSS JOIN LATERAL (
     SELECT i.ctid AS place
     FROM idempotency_keys AS i
     WHERE i.principal = w.principal AND i.route = w.route AND i.key = w.key
-      AND i.format = 1
+      AND (i.format = 1 OR NOT w.alive)
       AND (w.owner IS NULL
            OR (i.token = w.owner AND i.state = 1 AND octet_length(i.digest) = 32 AND i.answer IS NULL))
       AND (w.seen IS NULL OR i.revision = w.seen)

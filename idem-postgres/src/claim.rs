@@ -7,7 +7,7 @@ use idem_core::{Change, Found, Guard, Inserted, NewRecord, Replaced, Revision, S
 use sqlx::postgres::PgRow;
 use sqlx::{Row, ValueRef, query};
 
-use crate::error::{Stage, is_of_one_row, store_error};
+use crate::error::{Stage, after_no_write, is_of_one_row, store_error};
 use crate::group::{Asked, Write};
 use crate::queries::{CLAIM, CLAIM_MANY};
 use crate::replace::{Expected, Replace};
@@ -75,7 +75,6 @@ pub(crate) fn inserting<'q>(
 
 impl Writer {
     pub(crate) async fn insert(&self, claim: &Claim) -> Result<Inserted, StoreError> {
-        let mut error = StoreError::not_written(StoreErrorKind::Contended, Contended);
         for _ in 0..ROUNDS {
             match self.insert_once(claim).await {
                 Ok(Met::Written) => return Ok(Inserted::Done(claim.revision)),
@@ -88,15 +87,15 @@ impl Writer {
                 }
                 // An open transaction has inserted the key, or writes its row. A row that can be seen says more.
                 Err(locked) if locked.kind() == StoreErrorKind::Locked => {
-                    if let Some(found) = self.find(&claim.key).await? {
-                        return Ok(Inserted::Occupied(found));
-                    }
-                    error = locked;
+                    return match self.find(&claim.key).await.map_err(after_no_write)? {
+                        Some(found) => Ok(Inserted::Occupied(found)),
+                        None => Err(locked),
+                    };
                 }
                 Err(failed) => return Err(failed),
             }
         }
-        Err(error)
+        Err(StoreError::not_written(StoreErrorKind::Contended, Contended))
     }
 
     async fn insert_once(&self, claim: &Claim) -> Result<Met, StoreError> {

@@ -199,8 +199,6 @@ impl PostgresConfig {
         PgPoolOptions::new()
             .max_connections(self.max_connections)
             .acquire_timeout(self.connect_timeout)
-            // The store looks after idle connections itself; a look before each statement is a second round trip.
-            .test_before_acquire(false)
             .connect_lazy_with(options)
     }
 
@@ -215,14 +213,15 @@ impl PostgresConfig {
     /// Planning: the first plan of a statement may be made while the table is empty, and is kept; it must be an index
     /// plan nevertheless. None of these statements is worth compiling.
     fn session_settings(&self) -> [(&'static str, String); 6] {
-        let milliseconds = |time: Duration| time.as_millis().max(1).to_string();
+        let milliseconds = |time: Duration| time.as_millis().clamp(1, i32::MAX as u128).to_string();
         [
             ("enable_seqscan", "off".to_owned()),
             ("enable_memoize", "off".to_owned()),
             ("plan_cache_mode", "force_generic_plan".to_owned()),
             ("jit", "off".to_owned()),
             ("lock_timeout", milliseconds(self.lock_timeout)),
-            ("statement_timeout", milliseconds(self.command_timeout)),
+            // Before the client's own bound, so that it is the server who says that nothing was written.
+            ("statement_timeout", milliseconds(self.command_timeout * 3 / 4)),
         ]
     }
 }

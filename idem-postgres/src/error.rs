@@ -36,11 +36,13 @@ pub(crate) fn store_error(error: sqlx::Error, stage: Stage) -> StoreError {
     }
 }
 
-/// Whether the statement was certainly rolled back. An ordinary error ends its transaction; one that ends the
-/// connection may come after the commit.
+/// Whether the statement was certainly rolled back.
+///
+/// An ordinary error of the server ends its transaction. One that ends the connection may come after the commit, and so
+/// may what a pooler says in the server's place, whatever severity it gives it.
 pub(crate) fn wrote_nothing(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Database(_) => database(error).is_some_and(|error| error.severity() == PgSeverity::Error),
+        sqlx::Error::Database(_) => database(error).is_some_and(was_rolled_back),
         // Nothing of it was sent.
         sqlx::Error::Encode(_)
         | sqlx::Error::InvalidArgument(_)
@@ -50,6 +52,33 @@ pub(crate) fn wrote_nothing(error: &sqlx::Error) -> bool {
         | sqlx::Error::BeginFailed => true,
         _ => false,
     }
+}
+
+/// Whether the connection is as good as before: the next statement may go over it.
+pub(crate) fn spares_the_connection(error: &sqlx::Error) -> bool {
+    match error {
+        // A primary that is one no more, and a server without resources, are better looked for anew.
+        sqlx::Error::Database(_) => database(error).is_some_and(|error| {
+            let code = error.code();
+            was_rolled_back(error) && code != "25006" && !code.starts_with("53")
+        }),
+        sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_) => true,
+        _ => false,
+    }
+}
+
+fn was_rolled_back(error: &PgDatabaseError) -> bool {
+    error.severity() == PgSeverity::Error && !is_of_the_connection(error.code())
+}
+
+/// Connection exceptions, and operator intervention other than a statement that was cancelled.
+fn is_of_the_connection(code: &str) -> bool {
+    code.starts_with("08") || (code.starts_with("57") && code != "57014")
+}
+
+/// The same error of a look, after a write that certainly did nothing.
+pub(crate) fn after_no_write(error: StoreError) -> StoreError {
+    StoreError::not_written(error.kind(), error)
 }
 
 /// Whether the error is that of one row of a group, so that the others may go on without it.

@@ -42,6 +42,11 @@ impl<W: Write> Asked<W> {
         let _ = self.answer.send(answer);
     }
 
+    /// Whether nobody waits for the answer any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
     /// Whether the write may be sent: it has not been given up.
     fn begin(&self) -> bool {
         let mut turn = lock(&self.turn);
@@ -155,9 +160,11 @@ impl<W: Write> Shared<W> {
         if state.waiting.len() >= MOST_WAITING {
             return Err(StoreError::not_written(StoreErrorKind::Full, TooMany));
         }
+        // The last leave always goes to a task: whoever asks may stop polling, and would keep it.
+        let another_is_free = state.under_way + 1 < self.limits.in_flight;
         let ticket = self.ticket(&mut state);
         Ok(match ticket {
-            Some(ticket) if state.waiting.is_empty() && asked.begin() => Start::Here(ticket, asked),
+            Some(ticket) if another_is_free && state.waiting.is_empty() && asked.begin() => Start::Here(ticket, asked),
             ticket => {
                 state.waiting.push_back(asked);
                 ticket.map_or(Start::Waits, Start::InTask)
@@ -182,18 +189,19 @@ impl<W: Write> Shared<W> {
         while group.len() < self.limits.writes
             && let Some(asked) = state.waiting.pop_front()
         {
-            if asked.answer.is_closed() {
+            if asked.is_abandoned() {
                 continue;
             }
             if !group.is_empty() && bytes + asked.write.bytes() > self.limits.bytes {
                 passed_over.push_back(asked);
                 break;
             }
-            if !keys.insert(asked.write.key().clone()) {
+            if keys.contains(asked.write.key()) {
                 passed_over.push_back(asked);
                 continue;
             }
             if asked.begin() {
+                keys.insert(asked.write.key().clone());
                 bytes += asked.write.bytes();
                 group.push(asked);
             }
@@ -211,7 +219,7 @@ enum Start<W: Write> {
     Waits,
     /// Nobody waits: it is carried out by whoever asks, without the detour through another task.
     Here(Ticket<W>, Asked<W>),
-    /// Others wait that have nobody to carry them out, since their runtime has ended.
+    /// A task carries it out, with whatever else waits.
     InTask(Ticket<W>),
 }
 

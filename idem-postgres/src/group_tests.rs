@@ -196,13 +196,33 @@ async fn a_write_whose_caller_is_gone_is_not_sent_and_the_others_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_goes_while_his_write_is_under_way_holds_nobody_up() {
-    let mut scene = Scene::new(limits());
+    let mut scene = Scene::new(Limits { in_flight: 2, ..limits() });
     let gone = scene.ask(note("1", "under way")).await;
     let _held = scene.next().await;
-    scene.ask(note("2", "b")).await;
+    scene.ask(note("2", "as well")).await;
+    let _held = scene.next().await;
+    scene.ask(note("3", "waits")).await;
     scene.none().await;
     gone.abort();
-    assert_eq!(scene.next().await.texts(), ["b"]);
+    assert_eq!(scene.next().await.texts(), ["waits"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_stops_to_look_for_his_answer_holds_nobody_up() {
+    for in_flight in [1, 2] {
+        let mut scene = Scene::new(Limits { in_flight, ..limits() });
+        let queue = scene.queue.clone();
+        let mut stopped = Box::pin(queue.ask(note("1", "stopped")));
+        assert!(futures_util::poll!(stopped.as_mut()).is_pending());
+        let first = scene.next().await;
+        let mut also = Box::pin(queue.ask(note("2", "also")));
+        assert!(futures_util::poll!(also.as_mut()).is_pending());
+        first.answer();
+        scene.next().await.answer();
+        let asked = scene.ask(note("3", "others")).await;
+        scene.next().await.answer();
+        assert_eq!(asked.await.unwrap().unwrap(), "others");
+    }
 }
 
 #[tokio::test(start_paused = true)]

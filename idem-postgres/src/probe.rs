@@ -25,6 +25,14 @@ pub enum Unfit {
         /// The first that is missing.
         column: String,
     },
+    /// A table without its primary key, as a copy is: every claim of a race would win.
+    #[error(
+        "idempotency_keys has no unique index on principal, route and key alone: two claims of one key would both win"
+    )]
+    NotUnique,
+    /// A crash empties it.
+    #[error("idempotency_keys is UNLOGGED: a crash of the server empties it. ALTER TABLE idempotency_keys SET LOGGED")]
+    Unlogged,
     /// The function that locks and looks is missing, or not on the search path.
     #[error("there is no function idempotency_lock_and_find on the search_path: run PostgresConfig::migrate")]
     NoFunction,
@@ -81,6 +89,10 @@ impl PostgresStore {
                 Some(Unfit::NoTable)
             } else if let Some(column) = missing.into_iter().flatten().next() {
                 Some(Unfit::NoColumn { column })
+            } else if !row.try_get::<bool, _>("is_unique")? {
+                Some(Unfit::NotUnique)
+            } else if row.try_get::<Option<bool>, _>("is_logged")? == Some(false) {
+                Some(Unfit::Unlogged)
             } else if !row.try_get::<bool, _>("has_function")? {
                 Some(Unfit::NoFunction)
             } else if row.try_get::<bool, _>("is_read_only")? {
@@ -128,7 +140,7 @@ impl PostgresConfig {
         migrator.dangerous_set_table_name("idempotency_migrations");
         migrator.set_ignore_missing(true);
         migrator.run_direct(None, &mut connection, false).await.map_err(|error| match error {
-            MigrateError::Execute(error) => store_error(error, Stage::Sent),
+            MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => store_error(error, Stage::Sent),
             error => StoreError::not_written(StoreErrorKind::Misconfigured, error),
         })
     }

@@ -9,7 +9,7 @@ use sqlx::postgres::types::PgInterval;
 use sqlx::{Row, query};
 use uuid::Uuid;
 
-use crate::error::{Stage, is_of_one_row, store_error};
+use crate::error::{Stage, after_no_write, is_of_one_row, store_error};
 use crate::group::{Asked, Write};
 use crate::queries::{REPLACE, REPLACE_MANY};
 use crate::row::{KeyColumns, RecordColumns, interval, uuid};
@@ -164,7 +164,7 @@ impl Writer {
                 Err(locked) if locked.kind() == StoreErrorKind::Locked => error = locked,
                 Err(failed) => return Err(failed),
             }
-            let found = self.find(&replace.key).await?;
+            let found = self.find(&replace.key).await.map_err(after_no_write)?;
             if !still_fits(replace, found.as_ref()) {
                 return Ok(Replaced::Lost(found));
             }

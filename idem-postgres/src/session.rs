@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use crate::PostgresConfig;
-use crate::error::{Stage, TimedOut, store_error, wrote_nothing};
+use crate::error::{Stage, TimedOut, spares_the_connection, store_error};
 
 /// A statement with its arguments.
 pub(crate) type Statement<'q> = Query<'q, Postgres, PgArguments>;
@@ -70,8 +70,8 @@ impl Sessions {
                 self.put_back(used);
                 Ok(rows)
             }
-            Ok(Err(error)) => {
-                if wrote_nothing(&error) {
+            Ok(Err(Failed { error, is_usable })) => {
+                if is_usable {
                     self.put_back(used);
                 }
                 Err(store_error(error, Stage::Sent))
@@ -80,21 +80,22 @@ impl Sessions {
         }
     }
 
-    async fn fetch_on(
-        &self,
-        connection: &mut PgConnection,
-        statement: Statement<'_>,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
-        let Some(begin) = &self.begin else { return connection.fetch_all(statement).await };
-        let mut transaction = connection.begin_with(begin.clone()).await?;
+    async fn fetch_on(&self, connection: &mut PgConnection, statement: Statement<'_>) -> Result<Vec<PgRow>, Failed> {
+        let Some(begin) = &self.begin else {
+            let fetched = connection.fetch_all(statement).await;
+            return fetched.map_err(|error| Failed { is_usable: spares_the_connection(&error), error });
+        };
+        // A transaction that did not begin as it should may have begun all the same.
+        let closes = |error| Failed { error, is_usable: false };
+        let mut transaction = connection.begin_with(begin.clone()).await.map_err(closes)?;
         match transaction.fetch_all(statement.persistent(false)).await {
             Ok(rows) => {
-                transaction.commit().await?;
+                transaction.commit().await.map_err(closes)?;
                 Ok(rows)
             }
             Err(error) => {
-                transaction.rollback().await?;
-                Err(error)
+                let is_usable = transaction.rollback().await.is_ok() && spares_the_connection(&error);
+                Err(Failed { error, is_usable })
             }
         }
     }
@@ -107,7 +108,10 @@ impl Sessions {
             while let Some(held) = self.take_from_hand() {
                 let is_fresh = held.used.elapsed() < IDLE;
                 let mut used = InUse(Some(held));
-                if is_fresh || used.connection().ping().await.is_ok() {
+                // One that nobody answers on must not take the time of all the others.
+                let is_alive =
+                    is_fresh || matches!(timeout(self.connect_timeout / 4, used.connection().ping()).await, Ok(Ok(())));
+                if is_alive {
                     return Ok((permit, used));
                 }
             }
@@ -148,6 +152,12 @@ impl Sessions {
     fn at_hand(&self) -> MutexGuard<'_, Vec<Held>> {
         self.at_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A statement that failed, and whether its connection may be used for the next.
+struct Failed {
+    error: sqlx::Error,
+    is_usable: bool,
 }
 
 /// A connection whose answer is still to come. Dropped before that, it is closed: nobody knows what it would say next.

@@ -24,7 +24,7 @@ use crate::writer::Writer;
 /// What it promises and what it does not stands on the [crate's front page](crate).
 ///
 /// *Cost*: one round trip for a claim, a replay, a completion, a renewal; two for the loser of a race, for a claim over
-/// an expired row, and for a write whose guard does not hold. What waits shares its round trip with others.
+/// an expired row, and for a write whose guard does not hold; three where those travelled in a group. What waits shares its round trip with others.
 ///
 /// *Cancellation*: a write that waits for its turn is not sent any more; one that is under way may take effect.
 ///
@@ -118,8 +118,10 @@ impl KeyStore for PostgresStore {
     }
 
     /// Removes expired rows, those whose end is longest ago first, in one statement. Rows that somebody is writing are
-    /// left to the next sweep, so that sweeps of several processes share the work and none waits.
+    /// left to the next sweep, so that sweeps of several processes share the work and none waits. At most 10,000 rows,
+    /// whatever the limit: a statement that takes too long is rolled back, and would never get anywhere.
     async fn sweep(&self, limit: NonZeroU32) -> Result<Swept, StoreError> {
+        let limit = limit.min(LARGEST_SWEEP);
         let rows = self.writer.sessions.fetch(query(SWEEP).bind(i64::from(limit.get()))).await?;
         let counted = || -> Result<(i64, i64), sqlx::Error> {
             let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
@@ -147,6 +149,8 @@ impl KeyStore for PostgresStore {
         read().map_err(|error| store_error(error, Stage::Sent))
     }
 }
+
+const LARGEST_SWEEP: NonZeroU32 = NonZeroU32::new(10_000).expect("not zero");
 
 /// Rows that are counted one by one: some milliseconds.
 const COUNTED: i64 = 10_000;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::PostgresStore;
 use crate::claim::inserting;
-use crate::error::{Stage, TimedOut, store_error};
+use crate::error::{Stage, TimedOut, after_no_write, store_error};
 use crate::queries::{FIND, INSERT, LOCK_AND_FIND};
 use crate::replace::{Expected, Replace, replacing};
 use crate::row::{KeyColumns, Seen, seen};
@@ -121,6 +121,8 @@ impl PostgresStore {
     ///
     /// Nothing of the transaction will be written. Of the kind *aborted*, where it was aborted before.
     ///
+    /// From here on, the transaction waits for a lock of somebody else no longer than this store does.
+    ///
     /// # Cost
     ///
     /// One round trip; three where an expired record is in the way.
@@ -136,7 +138,9 @@ impl PostgresStore {
             return self.write_in(tx, key, Guard::Unchanged(seen), &change, Expected::Alive).await;
         }
         let revision = draw_revision()?;
-        if !self.fetch_in(tx, inserting(INSERT, key, record, revision)).await?.is_empty() {
+        let lock_timeout = self.config().lock_timeout.as_millis().max(1).to_string();
+        let inserting = inserting(INSERT, key, record, revision).bind(lock_timeout);
+        if !self.fetch_in(tx, inserting).await?.is_empty() {
             return Ok(Replaced::Done(revision));
         }
         match self.look_in(tx, key).await? {
@@ -194,6 +198,21 @@ impl PostgresStore {
     }
 }
 
+impl InTransaction {
+    /// In a task, because a `begin` that is dropped half-way leaves sqlx with a connection that has begun and does not
+    /// know it: what its next user writes is then part of a transaction that nobody commits.
+    async fn begin(&self) -> Result<PgTransaction<'static>, StoreError> {
+        let connect_timeout = self.store.config().connect_timeout;
+        let pool = self.pool.clone();
+        let begun = tokio::spawn(async move { pool.begin().await });
+        match timeout(connect_timeout, begun).await {
+            Ok(Ok(begun)) => begun.map_err(|error| store_error(error, Stage::Connecting)),
+            // The runtime has ended; or it takes too long, and what comes of it is rolled back when it is there.
+            Ok(Err(_)) | Err(_) => Err(late(TimedOut::Connecting(connect_timeout))),
+        }
+    }
+}
+
 #[async_trait]
 impl TransactionalStore for InTransaction {
     type Tx = PgTransaction<'static>;
@@ -204,11 +223,7 @@ impl TransactionalStore for InTransaction {
     }
 
     async fn open(&self, key: &ScopedKey) -> Result<Opened<Self::Tx>, StoreError> {
-        let connect_timeout = self.store.config().connect_timeout;
-        let mut tx = match timeout(connect_timeout, self.pool.begin()).await {
-            Ok(begun) => begun.map_err(|error| store_error(error, Stage::Connecting))?,
-            Err(_) => return Err(late(TimedOut::Connecting(connect_timeout))),
-        };
+        let mut tx = self.begin().await?;
         Ok(match self.store.lock_in(&mut tx, key).await? {
             Locked::Yes(found) => Opened::Locked(tx, found),
             Locked::ByAnother => Opened::InProgress,
@@ -223,10 +238,10 @@ impl TransactionalStore for InTransaction {
         over: Option<Revision>,
     ) -> Result<Committed, StoreError> {
         if let Replaced::Lost(there) = self.store.record_in(&mut tx, key, record, over).await? {
-            self.roll_back(tx).await?;
+            self.roll_back(tx).await.map_err(after_no_write)?;
             // Under a strict isolation the transaction cannot see what stopped it.
             let there = match there {
-                None => self.store.find(key).await?,
+                None => self.store.find(key).await.map_err(after_no_write)?,
                 there => there,
             };
             return Ok(Committed::Conflict(there));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use idem_core::{Found, NewRecord, ScopedKey, State, StoreError};
 use sqlx::query;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::PostgresConfig;
@@ -25,11 +26,22 @@ pub(crate) struct Contended;
 pub(crate) struct Writer {
     pub(crate) sessions: Sessions,
     pub(crate) group_lock_timeout: Duration,
+    /// For what a group could not do.
+    turns_alone: Semaphore,
+    /// The longest that a write takes alone.
+    patience: Duration,
 }
 
 impl Writer {
     pub(crate) fn new(config: &PostgresConfig) -> Self {
-        Self { sessions: Sessions::new(config), group_lock_timeout: config.group_lock_timeout }
+        let for_groups = 2 * config.groups_in_flight;
+        let alone = (config.max_connections as usize).saturating_sub(for_groups).max(1);
+        Self {
+            sessions: Sessions::new(config),
+            group_lock_timeout: config.group_lock_timeout,
+            turns_alone: Semaphore::new(alone),
+            patience: config.connect_timeout + config.command_timeout,
+        }
     }
 
     pub(crate) async fn find(&self, key: &ScopedKey) -> Result<Option<Found>, StoreError> {
@@ -45,11 +57,11 @@ impl Writer {
     /// Carries out, one by one, what a group could not. One that waits for a lock holds up neither the others nor the
     /// next group: after as long as a group waits for a lock, it goes on in a task of its own.
     pub(crate) async fn each_alone<W: Write + Sync>(self: Arc<Self>, mut writes: Vec<Asked<W>>) {
-        let last = writes.pop();
-        for asked in writes {
-            drop(tokio::spawn(Arc::clone(&self).alone(asked)));
-        }
-        if let Some(asked) = last {
+        if writes.len() > 1 {
+            for asked in writes {
+                drop(tokio::spawn(Arc::clone(&self).alone_in_turn(asked)));
+            }
+        } else if let Some(asked) = writes.pop() {
             let patience = self.group_lock_timeout;
             let mut alone = Box::pin(self.alone(asked));
             if timeout(patience, &mut alone).await.is_err() {
@@ -58,9 +70,21 @@ impl Writer {
         }
     }
 
+    /// Leaves connections for the groups that follow.
+    async fn alone_in_turn<W: Write + Sync>(self: Arc<Self>, asked: Asked<W>) {
+        let turn = self.turns_alone.acquire().await;
+        Arc::clone(&self).alone(asked).await;
+        drop(turn);
+    }
+
+    /// A write whose caller has given up is not begun, nor gone on with beyond his patience: he has drawn his conclusions.
     async fn alone<W: Write + Sync>(self: Arc<Self>, asked: Asked<W>) {
-        let answer = asked.write.carry_out(&self).await;
-        asked.answer(answer);
+        if asked.is_abandoned() {
+            return;
+        }
+        if let Ok(answer) = timeout(self.patience, asked.write.carry_out(&self)).await {
+            asked.answer(answer);
+        }
     }
 }
 

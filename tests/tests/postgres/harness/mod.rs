@@ -56,7 +56,10 @@ impl Postgres {
     }
 
     fn config(&self, url: &str) -> Result<PostgresConfig, Halt> {
-        let config = PostgresConfig::new(url)?.max_connections(4).group_size(self.way.group_size);
+        // Dozens of racers take turns on one row; on a slow machine, the last waits longer than a service would let it.
+        let patience = Duration::from_secs(1);
+        let config =
+            PostgresConfig::new(url)?.max_connections(4).group_size(self.way.group_size).lock_timeout(patience);
         Ok(if self.way.is_pooled { config.behind_transaction_pooler() } else { config })
     }
 }

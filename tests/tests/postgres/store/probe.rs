@@ -65,6 +65,30 @@ async fn a_missing_column_is_named() {
 }
 
 #[tokio::test]
+async fn a_table_that_lets_two_claims_win_is_refused() {
+    let ways = [
+        "ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_pkey",
+        "ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_pkey, ADD PRIMARY KEY (principal, route, key, token)",
+        "ALTER TABLE idempotency_keys DROP CONSTRAINT idempotency_keys_pkey;
+         CREATE UNIQUE INDEX ON idempotency_keys (principal, route, key) WHERE state = 2",
+    ];
+    for way in ways {
+        let scene = Scene::new().await;
+        scene.sql(way).await;
+
+        assert_eq!(unfit(scene.config()).await, Unfit::NotUnique, "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_a_crash_empties_is_refused() {
+    let scene = Scene::new().await;
+    scene.sql("ALTER TABLE idempotency_keys SET UNLOGGED").await;
+
+    assert_eq!(unfit(scene.config()).await, Unfit::Unlogged);
+}
+
+#[tokio::test]
 async fn a_missing_function_is_named() {
     let scene = Scene::new().await;
     scene.sql("DROP FUNCTION idempotency_lock_and_find").await;

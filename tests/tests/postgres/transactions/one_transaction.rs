@@ -1,10 +1,11 @@
 //! One transaction for business and key.
 
-use idem_postgres::sqlx::postgres::PgConnectOptions;
+use idem_core::{Certainty, TransactionalStore};
+use idem_postgres::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idem_postgres::sqlx::{query, query_scalar};
 
 use crate::proxy::{Cut, Proxy};
-use crate::scene::{Scene, once_free, paid};
+use crate::scene::{Scene, key, once_free, paid};
 
 #[tokio::test]
 async fn a_payment_and_its_key_are_there_together_and_a_retry_gets_the_same_bytes() {
@@ -220,15 +221,41 @@ async fn savepoints_are_the_handlers_own_and_the_record_commits_with_the_whole()
 }
 
 #[tokio::test]
-async fn an_expired_key_runs_anew() {
+async fn an_expired_key_runs_anew_whichever_version_wrote_it() {
     let scene = Scene::new().await;
-    let service = scene.plain_service().await;
-    service.pay("key-00000001", "pays").await;
-    query("UPDATE idempotency_keys SET expires_at = clock_timestamp() - interval '1 s', lease_until = '-infinity'")
+    let (service, leases) = (scene.plain_service().await, scene.service_with_leases());
+    for format in [1_i16, 2] {
+        for key in ["key-00000001", "key-00000002"] {
+            service.pay(key, "pays").await;
+        }
+        query(
+            "UPDATE idempotency_keys
+             SET expires_at = clock_timestamp() - interval '1 s', lease_until = '-infinity', format = $1",
+        )
+        .bind(format)
         .execute(&scene.pool)
         .await
         .unwrap();
-    assert_eq!(service.pay("key-00000001", "pays").await, paid("payment"));
-    assert_eq!(service.pay("key-00000001", "pays").await, paid("payment").replayed());
-    assert_eq!(scene.ledger().await.len(), 2);
+        assert_eq!(service.pay("key-00000001", "pays").await, paid("payment"));
+        assert_eq!(service.pay("key-00000001", "pays").await, paid("payment").replayed());
+        assert_eq!(leases.pay("key-00000002", "pays").await, paid("leased"));
+        query("TRUNCATE idempotency_keys").execute(&scene.pool).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_opening_that_is_given_up_leaves_no_connection_in_a_transaction() {
+    let scene = Scene::new().await;
+    let options = scene.options();
+    let proxy = Proxy::before(options.get_port()).await;
+    let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false);
+    let pool = pool.connect_with(options.host("127.0.0.1").port(proxy.port())).await.unwrap();
+    let transactions = scene.store.in_transaction(pool.clone());
+    proxy.hold_replies(true);
+    // Longer than the store waits for a connection.
+    let opened = transactions.open(&key("key-00000001")).await;
+    assert!(matches!(&opened, Err(error) if error.certainty() == Certainty::NotWritten), "{opened:?}");
+    proxy.hold_replies(false);
+    query("INSERT INTO ledger (entry) VALUES ('by the next user of the pool')").execute(&pool).await.unwrap();
+    assert_eq!(scene.ledger().await, ["by the next user of the pool"]);
 }
