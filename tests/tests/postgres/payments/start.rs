@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::process::Output;
 
+use idem_tests::payments;
 use idem_tests::postgres::{Database, Server as Postgres};
-use idem_tests::{eventually, payments};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
-use crate::support::{Mode, Shop, booked, connect, process};
+use crate::support::{Mode, Shop, booked, connect, once_it_is_free, process};
 
 /// Runs a program that is not to serve.
 async fn run(options: &[&str]) -> Output {
@@ -152,12 +152,8 @@ async fn neither_serving_nor_losing_the_database_tells_the_log_a_password_a_key_
         server.assert_healthy().await;
 
         postgres.start().await;
-        eventually("it finds the database again", async || {
-            alice.pay("this-key-is-a-secret").send().await.status == 201
-        })
-        .await;
-        alice.pay("this-key-is-a-secret").send().await.assert_replay_of(&first);
-        let answer = alice.pay("another-secret-key").send().await;
+        once_it_is_free(&alice.pay("this-key-is-a-secret")).await.assert_replay_of(&first);
+        let answer = once_it_is_free(&alice.pay("another-secret-key")).await;
         answer.assert_charged("/payments", "100.00", "RUB");
         assert_eq!(booked(&url).await, [first.id(), answer.id()], "{mode:?}");
         let log = server.log();

@@ -98,7 +98,7 @@ pub(crate) async fn once_it_is_free(pay: &Call) -> Answer {
                 assert_refused_for_now(&answer);
                 Duration::from_millis(50)
             }
-            409 => answer.assert_in_progress(),
+            409 if slug(&answer).as_deref() == Some("in-progress") => answer.assert_in_progress(),
             _ => return answer,
         };
         tokio::time::sleep(pause).await;
