@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use futures_util::future::join_all;
 use idem_core::{Certainty, KeyStore, Replaced, StoreError, StoreErrorKind};
 use idem_postgres::PostgresConfig;
 use idem_tests::postgres::Server;
@@ -11,7 +10,8 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinHandle;
 
 use crate::scene::{
-    Met, claim, completion, found, inserted, key, keys, owner, replaced, run, there, until_somebody_waits,
+    Met, at_once, claim, completion, found, inserted, is_in_progress, key, keys, owner, record, replaced, run, there,
+    until_somebody_waits,
 };
 
 /// A server of its own, with the table.
@@ -116,6 +116,7 @@ async fn a_killed_server_leaves_at_most_the_connections_from_before_in_doubt() {
 #[tokio::test]
 async fn a_write_under_way_when_the_server_is_killed_is_in_doubt() {
     let (server, config) = server().await;
+    let config = config.command_timeout(Duration::from_secs(120));
     let (under_way, _stranger) = waits_at_the_server(&server, config).await;
 
     server.kill().await;
@@ -123,12 +124,35 @@ async fn a_write_under_way_when_the_server_is_killed_is_in_doubt() {
     assert_eq!(is_unavailable(under_way.await.unwrap()), Certainty::Unknown);
 }
 
+/// It may be the stranger whom the server ends first; then the completion does not wait any more.
 #[tokio::test]
-async fn a_write_under_way_when_the_server_shuts_down_is_in_doubt() {
+async fn a_write_under_way_when_the_server_shuts_down_is_written_or_in_doubt() {
     let (server, config) = server().await;
+    let config = config.command_timeout(Duration::from_secs(120));
+    let again = config.clone();
     let (under_way, _stranger) = waits_at_the_server(&server, config).await;
 
     server.stop().await;
+
+    match under_way.await.unwrap() {
+        Err(error) => assert_eq!(is_unavailable(Err::<Replaced, _>(error)), Certainty::Unknown),
+        Ok(written) => {
+            assert_eq!(replaced(Ok(written)), Met::Done);
+            server.start().await;
+            let found = again.connect().await.unwrap().find(&key("key-0001")).await.unwrap().unwrap();
+            assert!(!is_in_progress(&record(found)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_write_under_way_when_the_server_falls_silent_is_in_doubt_once_its_time_is_over() {
+    let (server, config) = server().await;
+    // Longer than it takes to get there.
+    let config = config.command_timeout(Duration::from_secs(8));
+    let (under_way, _stranger) = waits_at_the_server(&server, config).await;
+
+    server.pause();
 
     assert_eq!(is_unavailable(under_way.await.unwrap()), Certainty::Unknown);
 }
@@ -138,8 +162,7 @@ async fn waits_at_the_server(
     server: &Server,
     config: PostgresConfig,
 ) -> (JoinHandle<Result<Replaced, StoreError>>, PgTransaction<'static>) {
-    let long = Duration::from_secs(120);
-    let store = config.lock_timeout(long).command_timeout(long).connect().await.unwrap();
+    let store = config.lock_timeout(Duration::from_secs(120)).connect().await.unwrap();
     let (name, mine) = (key("key-0001"), claim());
     assert_eq!(inserted(store.insert(&name, &mine).await), Met::Done);
     let scene = PgPoolOptions::new().max_connections(2).connect(&server.url("postgres")).await.unwrap();
@@ -184,7 +207,7 @@ async fn a_claim_in_a_group_under_way_when_the_server_stands_still_is_in_doubt_a
 
     let keys = keys(300);
     let asked = keys.iter().map(async |key| is_unavailable(store.insert(key, &claim()).await));
-    let answers = join_all(asked).await;
+    let answers = at_once(asked).await;
 
     server.resume();
     let written = once_back(async || store.stats().await).await.records.unwrap();

@@ -1,7 +1,10 @@
 //! A database with the table, and what is asked of a store.
 
+use core::future::poll_fn;
+use core::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::maybe_done;
 use idem_core::{
     Answer, Change, Content, Epoch, Fingerprint, Found, Guard, IdempotencyKey, Inserted, NewRecord, OsTokens,
     Principal, ProfileId, Record, Replaced, Response, Route, ScopedKey, Settlement, State, StoreError, TokenSource,
@@ -66,6 +69,17 @@ pub(crate) async fn run(executor: impl sqlx::PgExecutor<'_>, text: impl Into<Str
     let text = text.into();
     let done = raw_sql(AssertSqlSafe(text.clone())).execute(executor).await;
     done.unwrap_or_else(|error| panic!("{text}: {error}"));
+}
+
+/// What all of these give, of which each is polled before any is polled again: all are asked for in the same moment.
+pub(crate) async fn at_once<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(|future| Box::pin(maybe_done(future))).collect();
+    poll_fn(|context| {
+        let pending = futures.iter_mut().filter_map(|future| future.as_mut().poll(context).is_pending().then_some(()));
+        if pending.count() == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    futures.iter_mut().map(|future| future.as_mut().take_output().unwrap()).collect()
 }
 
 pub(crate) const LEASE: Duration = Duration::from_secs(10 * 60);

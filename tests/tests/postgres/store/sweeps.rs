@@ -11,7 +11,9 @@ use idem_tests::postgres::Server;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgConnection, PgPool, query_scalar};
 
-use crate::scene::{Met, RETENTION, Scene, claim, completion, found, inserted, key, keys, owner, replaced, run, there};
+use crate::scene::{
+    Met, RETENTION, Scene, at_once, claim, completion, found, inserted, key, keys, owner, replaced, run, there,
+};
 
 const MANY: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 
@@ -26,7 +28,7 @@ fn older(by: &str, of: &str) -> String {
 }
 
 async fn insert_all(store: &PostgresStore, count: usize) {
-    let met = join_all(keys(count).iter().map(async |key| inserted(store.insert(key, &claim()).await))).await;
+    let met = at_once(keys(count).iter().map(async |key| inserted(store.insert(key, &claim()).await))).await;
     assert!(met.iter().all(|met| *met == Met::Done), "{met:?}");
 }
 
