@@ -75,6 +75,7 @@ pub(crate) fn inserting<'q>(
 
 impl Writer {
     pub(crate) async fn insert(&self, claim: &Claim) -> Result<Inserted, StoreError> {
+        let mut error = StoreError::not_written(StoreErrorKind::Contended, Contended);
         for _ in 0..ROUNDS {
             match self.insert_once(claim).await {
                 Ok(Met::Written) => return Ok(Inserted::Done(claim.revision)),
@@ -87,15 +88,16 @@ impl Writer {
                 }
                 // An open transaction has inserted the key, or writes its row. A row that can be seen says more.
                 Err(locked) if locked.kind() == StoreErrorKind::Locked => {
-                    return match self.find(&claim.key).await.map_err(after_no_write)? {
-                        Some(found) => Ok(Inserted::Occupied(found)),
-                        None => Err(locked),
-                    };
+                    if let Some(found) = self.find(&claim.key).await.map_err(after_no_write)? {
+                        return Ok(Inserted::Occupied(found));
+                    }
+                    // Or the table is being extended, by whoever was slow at it.
+                    error = locked;
                 }
                 Err(failed) => return Err(failed),
             }
         }
-        Err(StoreError::not_written(StoreErrorKind::Contended, Contended))
+        Err(error)
     }
 
     async fn insert_once(&self, claim: &Claim) -> Result<Met, StoreError> {

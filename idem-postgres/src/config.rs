@@ -75,7 +75,8 @@ impl PostgresConfig {
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_secs(2),
             lock_timeout: Duration::from_millis(50),
-            group_lock_timeout: Duration::from_millis(10),
+            // A time-out counts for the lock to extend the table as well, which is only busy: no shorter than for one row.
+            group_lock_timeout: Duration::from_millis(50),
             group_size: 128,
             group_bytes: 4 << 20,
             groups_in_flight: 2,

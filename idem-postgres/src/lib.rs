@@ -61,7 +61,7 @@
 //! | two writes of one key | never in one group; the second goes with the next |
 //! | two groups that hold rows the other wants | rows are written in the order of their keys, so that none waits for the other |
 //! | a row that somebody's open transaction has changed | a claim reads it, which waits for nobody; a completion leaves it out (`SKIP LOCKED`) and is tried again alone |
-//! | a key that an open transaction has inserted | the group gives up after 10 ms, and each claim goes alone: that key's is *in progress*, the others are written |
+//! | a key that an open transaction has inserted | the group gives up after 50 ms, and each claim goes alone: that key's is *in progress*, the others are written |
 //! | a row that fails | the group is rolled back, and each write goes alone |
 //! | a first plan made on an empty table | sequential scans are off for the store's connections, and each look is a sub-select that no planner joins |
 //!

@@ -121,7 +121,7 @@ impl PostgresStore {
     ///
     /// Nothing of the transaction will be written. Of the kind *aborted*, where it was aborted before.
     ///
-    /// From here on, the transaction waits for a lock of somebody else no longer than this store does.
+    /// From here on, the transaction waits for a lock no longer than the store does for an answer.
     ///
     /// # Cost
     ///
@@ -138,7 +138,8 @@ impl PostgresStore {
             return self.write_in(tx, key, Guard::Unchanged(seen), &change, Expected::Alive).await;
         }
         let revision = draw_revision()?;
-        let lock_timeout = self.config().lock_timeout.as_millis().max(1).to_string();
+        // Not as short as the store's own: it counts for the lock to extend the table as well, and all is rolled back.
+        let lock_timeout = (self.config().command_timeout * 3 / 4).as_millis().max(1).to_string();
         let inserting = inserting(INSERT, key, record, revision).bind(lock_timeout);
         if !self.fetch_in(tx, inserting).await?.is_empty() {
             return Ok(Replaced::Done(revision));

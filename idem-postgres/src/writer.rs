@@ -22,6 +22,9 @@ pub(crate) const ROUNDS: usize = 4;
 #[error("the row changed between every look and every write")]
 pub(crate) struct Contended;
 
+/// After this long, a write that goes alone lets the next group go beside it.
+const HAND_OVER: Duration = Duration::from_millis(10);
+
 /// Shared by the store and the groups that are under way.
 pub(crate) struct Writer {
     pub(crate) sessions: Sessions,
@@ -55,16 +58,15 @@ impl Writer {
     }
 
     /// Carries out, one by one, what a group could not. One that waits for a lock holds up neither the others nor the
-    /// next group: after as long as a group waits for a lock, it goes on in a task of its own.
+    /// next group: after a moment, it goes on in a task of its own.
     pub(crate) async fn each_alone<W: Write + Sync>(self: Arc<Self>, mut writes: Vec<Asked<W>>) {
         if writes.len() > 1 {
             for asked in writes {
                 drop(tokio::spawn(Arc::clone(&self).alone_in_turn(asked)));
             }
         } else if let Some(asked) = writes.pop() {
-            let patience = self.group_lock_timeout;
             let mut alone = Box::pin(self.alone(asked));
-            if timeout(patience, &mut alone).await.is_err() {
+            if timeout(HAND_OVER, &mut alone).await.is_err() {
                 drop(tokio::spawn(alone));
             }
         }
