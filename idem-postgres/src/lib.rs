@@ -65,6 +65,11 @@
 //! | a row that fails | the group is rolled back, and each write goes alone |
 //! | a first plan made on an empty table | sequential scans are off for the store's connections, and each look is a sub-select that no planner joins |
 //!
+//! On two cores that server and load generator shared, 256 requests in flight made 23,800 claims and completions a second,
+//! where `pgbench` with 32 clients and the same two statements made 5,300; one in flight made 1,200, where `pgbench` made
+//! 1,400. The server spends 47 ms of CPU on 1,000 keys in groups of 64, and 300 ms on single ones. The commands, the
+//! spread, and where the time goes are in `benches/README.md`.
+//!
 //! [`PostgresConfig::group_size`] and [`groups_in_flight`](PostgresConfig::groups_in_flight) are the bounds.
 //!
 //! # One transaction
